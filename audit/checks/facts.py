@@ -174,6 +174,7 @@ COPY_FACTS: Final = Text(
         _fact(
             "stopped",
             f"log_copies r JOIN stopped_folders t ON t.folder = {copy_of('r.copy')}",
+            first="1",
         ),
         _fact("stopped", "log_copies r CROSS JOIN moments m WHERE m.stopped"),
         # fencepost's archive is retained whole, whatever its topic is.

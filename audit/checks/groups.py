@@ -7,6 +7,7 @@ went_back           a transaction committed less than one of an earlier generati
 two_owners          two members committed one partition in one generation. A static member that was replaced
                     is one owner with its successor.
 stale_generation    a producer presented a generation that was not the group's.
+beyond_end          an offset that took effect lies beyond the end of its partition, which is given whole.
 Legitimate          to go back after a reset: by a tombstone, in another topic of the name, or by a commit
                     while the group has no members, as an administrator's, or a consumer's that assigns
                     partitions to itself.
@@ -146,6 +147,27 @@ FREED: Final = Text("""
 """)
 """Markers of a wrong outcome by which offsets of an aborted transaction took effect."""
 
+BEYOND_END: Final = Text("""
+    SELECT * FROM (
+        SELECT s.*, e.log_end, row_number() OVER (
+                   PARTITION BY s.group_id, s.commit_topic, s.commit_partition ORDER BY s."offset"
+               ) AS turn
+        FROM commits s
+        JOIN logs l ON l.topic = s.commit_topic AND l.partition = s.commit_partition AND l.stopped
+        JOIN (
+            SELECT topic, partition, max(end_offset) AS log_end FROM log_copies_judged WHERE kind = 'copy'
+            GROUP BY topic, partition
+        ) AS e ON e.topic = l.topic AND e.partition = l.partition AND s.committed_offset > e.log_end
+        ANTI JOIN gone_topics g ON g.topic = s.commit_topic
+        ANTI JOIN topics t ON t.name = s.commit_topic AND t.event = 'created'
+         AND t.timestamp_ms >= s.timestamp_ms
+        ANTI JOIN found_rows f ON f.topic = s.commit_topic AND f.partition = s.commit_partition
+         AND f.rule IN ('unclean', 'short', 'torn')
+        WHERE s.outcome = 'committed'
+    ) AS numbered WHERE turn = 1
+""")
+"""Of each group and partition the first. What an election or a copy cut, and a topic made again, is none."""
+
 NAMELESS: Final = Text("""
     SELECT topic, partition, count(*) AS commit_count FROM commits
     WHERE producer_id >= 0 AND committed_offset IS NOT NULL AND group_state <> 'Empty'
@@ -188,6 +210,15 @@ FINDINGS: Final = Text(
                 "and the group was at generation {group_generation}",
             }.items()
         ),
+        findings(
+            NAME,
+            "beyond_end",
+            "beyond_end",
+            f"{_PLACE} producer_id producer_epoch",
+            at_ms="timestamp_ms",
+            subject=_SUBJECT,
+            detail="{committed_offset} is committed, and the partition's log ends at {log_end}",
+        ),
     )
 )
 
@@ -219,6 +250,7 @@ CATALOGUE: Final = {
     "suspects": SUSPECTS,
     "unexplained": UNEXPLAINED,
     "freed": FREED,
+    "beyond_end": BEYOND_END,
     "nameless": NAMELESS,
     "sought": SOUGHT,
 }

@@ -8,10 +8,11 @@ Integrity   each directory's bytes are its own: a batch that is broken in two co
 
 from typing import Final
 
+from fencepost.audit.checks import directories
 from fencepost.audit.checks.facts import METADATA, TRANSACTION_STATE
 from fencepost.audit.checks.relation import Catalogue, Text
 from fencepost.audit.checks.rows import findings, union, unknown
-from fencepost.audit.walks.columns import FLAG_OPAQUE, FLAG_UNCOMMITTED, FOUND
+from fencepost.audit.walks.columns import AFTER_COORDINATOR, FLAG_OPAQUE, FLAG_UNCOMMITTED, FOUND
 
 INTEGRITY: Final = "integrity"
 WALKED: Final = (
@@ -28,12 +29,21 @@ NAMED: Final = Text(f"""
            CASE WHEN r.check_name = 'offsets' AND r.topic = '{METADATA}' THEN 'blocks' ELSE r.check_name END
            AS says,
            CASE WHEN m.many = 0 AND r.rule = 'missing' AND r.path LIKE '%/{TRANSACTION_STATE}-%'
+                THEN 'unknown'
+                WHEN r.check_name = 'sequences' AND r.since_offset IS NULL AND r.rule = 'gap'
+                 AND (k.many = 0 OR d.topic IS NOT NULL)
                 THEN 'unknown' ELSE r.kind END AS known_as
-    FROM (SELECT w.*, w."check" AS check_name FROM found_rows w) AS r CROSS JOIN metadata_files m
+    FROM (SELECT w.*, w."check" AS check_name FROM found_rows w) AS r
+    LEFT JOIN deletions d ON d.topic = r.topic
+    CROSS JOIN metadata_files m CROSS JOIN whole_metadata k
 """)
 """What walks found, and which check says it. Without the metadata log nothing tells of topics that were made
-again: a marker
-is not known to be missing where its transaction left nothing."""
+again: a marker is not known to be missing where its transaction left nothing. Nor is a producer's first
+sequence known to be wrong where its topic was made again, or may have been: its producer went on."""
+
+WHOLE_METADATA: Final = Text(f"""
+    SELECT count(*) AS many FROM logs WHERE topic = '{METADATA}' AND "offset" = 0 AND unbroken_offset = 0
+""")
 
 
 def judged_findings(name: str) -> str:
@@ -88,6 +98,7 @@ EPOCHS_AHEAD: Final = Text(f"""
     SELECT * FROM (
         SELECT c.node, c.topic, c.partition, c.path, c.position, c.base_offset, c.max_timestamp_ms,
                c.producer_id, c.producer_epoch, p.transactional_id, p.last_epoch,
+               p.decided_by,
                row_number() OVER (
                    PARTITION BY c.topic, c.partition, c.producer_id ORDER BY c.base_offset, c.path, c.position
                ) AS turn
@@ -112,6 +123,7 @@ _EPOCHS_AHEAD: Final = findings(
     at_ms="max_timestamp_ms",
     subject="producer {producer_id} epoch {producer_epoch}",
     detail="epoch {producer_epoch} was never given: the coordinator's log ends with epoch {last_epoch}",
+    cause=f"'{AFTER_COORDINATOR}' || CAST(decided_by AS STRING)",
 )
 
 RECORDS_ONCE: Final = Text("""
@@ -147,7 +159,9 @@ _OWN_UNKNOWN: Final = unknown(
 )
 
 CATALOGUE: Final[Catalogue] = {
+    **directories.CATALOGUE,
     "named_rows": NAMED,
+    "whole_metadata": WHOLE_METADATA,
     "epochs_ahead": EPOCHS_AHEAD,
     "missing_partitions": MISSING_PARTITIONS,
     "not_given_partitions": NOT_GIVEN,
@@ -156,6 +170,6 @@ CATALOGUE: Final[Catalogue] = {
     **{f"{name}_unknown": Text(judged_unknown(name)) for name in WALKED},
     "epochs_findings": Text(union(judged_findings("epochs"), _EPOCHS_AHEAD)),
     "replicas_unknown": Text(union(judged_unknown("replicas"), _REPLICAS_UNKNOWN)),
-    f"{INTEGRITY}_findings": Text(union(judged_findings(INTEGRITY), _RECORD_FINDINGS)),
-    f"{INTEGRITY}_unknown": Text(union(judged_unknown(INTEGRITY), _OWN_UNKNOWN)),
+    f"{INTEGRITY}_findings": Text(union(judged_findings(INTEGRITY), _RECORD_FINDINGS, directories.FINDINGS)),
+    f"{INTEGRITY}_unknown": Text(union(judged_unknown(INTEGRITY), _OWN_UNKNOWN, directories.UNKNOWN)),
 }

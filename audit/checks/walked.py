@@ -11,11 +11,22 @@ from fencepost.audit.checks import facts
 from fencepost.audit.checks.facts import METADATA, TRANSACTION_STATE, copy_of, select
 from fencepost.audit.checks.relation import Catalogue, Text, Walked
 from fencepost.audit.checks.rows import union
-from fencepost.audit.walks.columns import COPY_SOURCE, FOUND, LOG_SOURCE, PAIRS_SOURCE, STORY_SOURCE
+from fencepost.audit.walks.columns import (
+    COPY_SOURCE,
+    FLAG_HOLE,
+    FLAG_OPAQUE,
+    FLAG_UNCOMMITTED,
+    FOUND,
+    LOG_SOURCE,
+    PAIRS_SOURCE,
+    SNAPSHOTS_SOURCE,
+    STORY_SOURCE,
+)
 from fencepost.audit.walks.copies import COPIES
 from fencepost.audit.walks.copy import COPY
 from fencepost.audit.walks.log import LOG
 from fencepost.audit.walks.pairs import PAIRS
+from fencepost.audit.walks.snapshots import SNAPSHOTS
 from fencepost.audit.walks.story import STORY
 
 _INTERNAL_LOGS: Final = f"('{METADATA}', '{TRANSACTION_STATE}')"
@@ -56,13 +67,20 @@ _OF_LOG: Final = {
     "log_ms": "l.at_ms",
     "stopped": "l.stopped",
     "now_ms": "t.now_ms",
+    "partition_count": "n.partition_count",
 }
+
+COORDINATOR_COUNT: Final = Text(f"""
+    SELECT CAST(max(p.partition_id) + 1 AS INT) AS partition_count FROM partitions p
+    JOIN topic_ids t ON t.topic_id = p.topic_id AND t.name = '{TRANSACTION_STATE}'
+""")
 
 STORY_EVENTS: Final = Text(
     select(
         STORY_SOURCE,
         "transaction_states r JOIN canonical c ON c.path = r.path AND c.position = r.position"
-        " JOIN logs l ON l.topic = r.topic AND l.partition = r.partition CROSS JOIN latest_time t",
+        " JOIN logs l ON l.topic = r.topic AND l.partition = r.partition CROSS JOIN latest_time t"
+        " CROSS JOIN coordinator_count n",
         **({name: f'r."{name}"' for name in STORY_SOURCE.names} | _OF_LOG),
     )
 )
@@ -204,13 +222,44 @@ PAIR_EVENTS: Final = Text(
     )
 )
 
+_STATE: Final = _of(
+    *("topic", "partition", "node", "path", "position", "producer_id", "producer_epoch", "last_offset")
+)
+
+SNAPSHOT_EVENTS: Final = Text(
+    union(
+        select(
+            SNAPSHOTS_SOURCE,
+            'producer_states r JOIN (SELECT path, "offset" AS copy_first FROM log_copies_judged'
+            " WHERE kind = 'copy') AS c ON c.path = r.copy",
+            **_STATE,
+            **_of("timestamp_ms", "last_sequence", "first_offset"),
+            at='r."offset"',
+            rank="0",
+            copy_first="c.copy_first",
+        ),
+        select(
+            SNAPSHOTS_SOURCE,
+            "canonical r SEMI JOIN producer_states s ON s.topic = r.topic AND s.partition = r.partition"
+            f" WHERE r.producer_id >= 0 OR (r.flags & {FLAG_OPAQUE | FLAG_HOLE | FLAG_UNCOMMITTED}) <> 0",
+            **_STATE,
+            **_of("base_sequence", "flags"),
+            at="r.base_offset",
+            rank="1",
+            timestamp_ms="r.max_timestamp_ms",
+        ),
+    )
+)
+
 _FOUND: Final = ", ".join(f'"{name}"' for name in FOUND.names)
 
 FOUND_ROWS: Final = Text(
     union(
         *(
             f"SELECT {_FOUND} FROM {relation} WHERE kind IN ('finding', 'unknown', 'note')"
-            for relation in ("log_copies_judged", "turns_judged", "stories_judged", "pairs_judged")
+            for relation in (
+                *("log_copies_judged", "turns_judged", "stories_judged", "pairs_judged", "snapshots_judged"),
+            )
         )
     )
 )
@@ -224,8 +273,11 @@ CATALOGUE: Final[Catalogue] = {
     "canonical": CANONICAL,
     "logs": LOGS,
     "log_events": LOG_EVENTS,
+    "snapshot_events": SNAPSHOT_EVENTS,
+    "snapshots_judged": Walked(SNAPSHOTS, "snapshot_events"),
     "turns_judged": Walked(LOG, "log_events"),
     "latest_time": LATEST_TIME,
+    "coordinator_count": COORDINATOR_COUNT,
     "story_events": STORY_EVENTS,
     "stories_judged": Walked(STORY, "story_events"),
     "turns": TURNS,

@@ -271,6 +271,18 @@ PRODUCER_STATES: Final = pa.schema(
 )
 """One row per entry of a producer snapshot."""
 
+DIRECTORIES: Final = pa.schema(
+    [
+        *_SUBJECT,  # ``copy`` of a log.dirs entry that entry; null of a registration
+        # "partition" (partition.metadata: of which topic it is), "log-dir" (meta.properties: of which node),
+        # "registered" (the metadata log: which entry of log.dirs a broker has)
+        ("kind", pa.string()),
+        ("broker_id", pa.int32()),  # null of a partition
+        ("identifier", pa.string()),  # of a partition the topic's, else directory.id
+    ]
+)
+"""One row per directory that says what it is, and per directory that a broker has registered."""
+
 FILES: Final = pa.schema(
     [
         ("node", pa.int32()),
@@ -280,8 +292,9 @@ FILES: Final = pa.schema(
         # "segment", "checkpoint" (snapshot), "zookeeper-export", "hole" (``size`` offsets that holes.json
         # in the directory names, ``base_offset`` the first), "directory" (one that could not be listed, or
         # that is no copy: ``reason`` says why), "offset-checkpoint", "leader-epochs", "transaction-index",
-        # "producer-snapshot", "quorum-state", "clean-shutdown" (that it is there is what it says), "unread"
-        # (``size`` files of a suffix in a partition's directory, that no reader of the audit looks at)
+        # "producer-snapshot", "quorum-state", "partition-metadata", "properties", "clean-shutdown" (that it
+        # is there is what it says), "unread" (``size`` files of a suffix in a partition's directory, that no
+        # reader of the audit looks at)
         ("kind", pa.string()),
         ("base_offset", pa.int64()),  # of the name; of a hole its first offset; null for an export
         ("size", pa.int64()),  # bytes when it was listed; of a hole offsets
@@ -312,5 +325,6 @@ TABLES: Final = {
     "leader_epochs": LEADER_EPOCHS,
     "aborted_transactions": ABORTED_TRANSACTIONS,
     "producer_states": PRODUCER_STATES,
+    "directories": DIRECTORIES,
     "files": FILES,
 }

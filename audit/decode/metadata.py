@@ -1,4 +1,4 @@
-"""``__cluster_metadata``: producer-id blocks, brokers, topics, partitions, voters: one row per record.
+"""``__cluster_metadata``: producer-id blocks, brokers, topics, partitions, voters, directories, by records.
 
 Kinds     the log of a real Kafka holds many that the audit has no use for: they are skipped by their key.
 Versions  the older ones are read too. A newer one is read as far as it is known: Kafka adds at the end, or in
@@ -9,7 +9,7 @@ Source    Kafka metadata/src/main/resources/common/metadata/*.json, MetadataReco
 """
 
 import base64
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -82,6 +82,7 @@ class MetadataRows:
     topics: Rows
     partitions: Rows
     voters: Rows
+    directories: Rows
     faults: Rows
 
     @classmethod
@@ -93,6 +94,7 @@ class MetadataRows:
             Rows("topics", where),
             Rows("partitions", where),
             Rows("voters", where),
+            Rows("directories", where),
             Rows("record_faults", where),
         )
 
@@ -118,9 +120,13 @@ class MetadataRows:
                 for voter in said.voters:
                     self.voters.add(found.position, found.record.offset, found.leader_epoch, voter.voter_id)
 
+    def others(self) -> tuple[Rows, ...]:
+        """All tables but the blocks'."""
+        return (self.brokers, self.topics, self.partitions, self.voters, self.directories, self.faults)
+
     def batches(self) -> Named:
         """Every table that has rows, with its name."""
-        for rows in (self.blocks, self.brokers, self.topics, self.partitions, self.voters, self.faults):
+        for rows in (self.blocks, *self.others()):
             yield from rows.batches()
 
 
@@ -146,7 +152,7 @@ def decode_topics(
 
 
 def read_chunk(where: Where, chunk: Chunk) -> Named:
-    """PRODUCER_ID_BLOCKS, BROKERS, TOPICS and RECORD_FAULTS of a chunk of the log."""
+    """The tables of ``MetadataRows`` of a chunk of the log."""
     rows = readable_rows(chunk)
     is_block = _is_plain_block(chunk, rows)
     said = MetadataRows.of(where)
@@ -156,7 +162,7 @@ def read_chunk(where: Where, chunk: Chunk) -> Named:
         said.add(at, record.value)
     said.add_control_records(where, chunk)
     yield from _in_order(said.blocks, [_plain_blocks(where, chunk, rows[is_block])] if is_block.any() else [])
-    for others in (said.brokers, said.topics, said.partitions, said.voters, said.faults):
+    for others in said.others():
         yield from others.batches()
 
 
@@ -262,6 +268,12 @@ def _add_registered(said: MetadataRows, at: At, record: RegisterBrokerRecord) ->
     )  # fmt: skip
     if not record.fenced:
         _broker(said, at, "unfenced", record.broker_id, record.broker_epoch)
+    _directories(said, at, record.broker_id, getattr(record, "log_dirs", ()))
+
+
+def _directories(said: MetadataRows, at: At, broker_id: int, log_dirs: Iterable[UUID]) -> None:
+    for each in log_dirs:
+        said.directories.add(at.position, None, "registered", broker_id, text_of(each))
 
 
 def _add_changed(said: MetadataRows, at: At, record: BrokerRegistrationChangeRecord) -> None:
@@ -270,6 +282,7 @@ def _add_changed(said: MetadataRows, at: At, record: BrokerRegistrationChangeRec
         _broker(said, at, event, record.broker_id, record.broker_epoch)
     if record.in_controlled_shutdown == _ONE:
         _broker(said, at, "shutdown", record.broker_id, record.broker_epoch)
+    _directories(said, at, record.broker_id, record.log_dirs)
 
 
 def _add_one(said: MetadataRows, at: At, record: Unregister) -> None:

@@ -43,17 +43,19 @@ SIDE_FILES: Final = {
     "recovery-point-offset-checkpoint": "offset-checkpoint",
     "leader-epoch-checkpoint": "leader-epochs",
     "quorum-state": "quorum-state",
+    "partition.metadata": "partition-metadata",
+    "meta.properties": "properties",
     ".kafka_cleanshutdown": "clean-shutdown",
 }
 """By name, which kind of file it is."""
 
 READ_KINDS: Final = frozenset({
     "segment", "checkpoint", "zookeeper-export", "offset-checkpoint", "leader-epochs", "transaction-index",
-    "producer-snapshot", "quorum-state",
+    "producer-snapshot", "quorum-state", "partition-metadata", "properties",
 })  # fmt: skip
 """Kinds of files that ``tables.decode_file`` makes rows of. All but segments are written anew as a whole."""
 _HOLES: Final = "holes.json"
-_READ_HERE: Final = (_HOLES, _PROPERTIES)
+_OF_ALL: Final = ("offset-checkpoint", "clean-shutdown", "properties")  # partitions of their directory
 _METADATA_TOPIC: Final = "__cluster_metadata"
 NO_NODE: Final = -1
 
@@ -171,7 +173,7 @@ class _Listing:
         for each in entries:
             if each.is_directory or each in segments or self._other(f"{path}/{each.name}", each, node):
                 continue
-            if not self._side_file(path, each, node, topic, partition) and each.name not in _READ_HERE:
+            if not self._side_file(path, each, node, topic, partition) and each.name != _HOLES:
                 suffix = each.name.partition(".")[2]
                 unread[suffix] = unread.get(suffix, 0) + 1
         if segments:
@@ -224,8 +226,8 @@ class _Listing:
             kind = SIDE_FILES[name]
         else:
             return False
-        if kind in ("offset-checkpoint", "clean-shutdown"):
-            topic, partition = "", -1  # they are of all partitions of their directory
+        if kind in _OF_ALL:
+            topic, partition = "", -1
         self.found.append(LogFile(node, topic, partition, f"{path}/{name}", kind, base, entry.size, False))
         return True
 

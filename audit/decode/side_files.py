@@ -5,10 +5,13 @@
     transaction-index    .txnindex: 34 bytes for each aborted transaction
     producer-snapshot    .snapshot: version, CRC-32C, count, then 46 bytes for each producer
     quorum-state         JSON of a voter; its first version names the voters
+    partition-metadata   partition.metadata: text; the id of the topic that a partition is of
+    properties           meta.properties of a log.dirs entry: text; its directory.id, where it has one
 
 Faults      what is not as its writer writes it is one row of RECORD_FAULTS, and the rest is not read.
 Source      Kafka CheckpointFile, OffsetCheckpointFile, LeaderEpochCheckpointFile, AbortedTxn,
-            ProducerStateManager.readSnapshot, FileQuorumStateStore.
+            ProducerStateManager.readSnapshot, FileQuorumStateStore, PartitionMetadataFile,
+            MetaProperties.
 """
 
 import json
@@ -40,6 +43,8 @@ _OFFSET_MAX: Final = 2**63 - 1
 _EPOCH_MAX: Final = 2**31 - 1
 _LINE: Final = re.compile(r"(\S+) (\d{1,10}) (-?\d{1,19})")
 _EPOCH: Final = re.compile(r"(\d{1,10}) (\d{1,19})")
+_TOPIC_ID: Final = re.compile(r"version: 0\s+topic_id: (\S{22})\s*")
+_DIRECTORY_ID: Final = re.compile(r"^\s*directory\.id\s*[=:]\s*(\S{22})\s*$", re.MULTILINE)
 _ABORTED: Final = struct.Struct(">hqqqq")
 _SNAPSHOT: Final = struct.Struct(">hII")
 _STATE: Final = struct.Struct(">qhiqiqiq")
@@ -163,6 +168,21 @@ def _voters(content: bytes, where: Where) -> Iterator[Row]:
         yield (where.node, where.topic, where.partition, where.path, 0, -1, epoch, voter)
 
 
+def _topic_id(content: bytes, where: Where) -> Iterator[Row]:
+    if not content:
+        return
+    matched = _TOPIC_ID.fullmatch(content.decode(errors="replace"))
+    if matched is None:
+        raise CorruptData(f"{content[:60]!r}, expected version 0 and a topic_id")
+    yield (*_of(where, 0), "partition", None, matched[1])
+
+
+def _directory_id(content: bytes, where: Where) -> Iterator[Row]:
+    matched = _DIRECTORY_ID.search(content.decode(errors="replace"))
+    if matched is not None and where.node >= 0:
+        yield (*_of(where, 0), "log-dir", where.node, matched[1])
+
+
 def _of(where: Where, position: int) -> Row:
     return (*where, position, where.path.rpartition("/")[0])
 
@@ -173,5 +193,7 @@ SIDE_READERS: Final[dict[str, tuple[str, Read]]] = {
     "transaction-index": ("aborted_transactions", _aborted),
     "producer-snapshot": ("producer_states", _states),
     "quorum-state": ("voters", _voters),
+    "partition-metadata": ("directories", _topic_id),
+    "properties": ("directories", _directory_id),
 }
 """By kind of file, its table and what reads it."""

@@ -1,9 +1,10 @@
 """Everything that one file says, in one pass: the rows of each table, in the order of the file.
 
     segment             record_batches; of the three logs of the control plane also what their records say
-    checkpoint          producer_id_blocks, brokers, topics, partitions, voters
+    checkpoint          producer_id_blocks, brokers, topics, partitions, voters, directories
     zookeeper-export    producer_id_blocks
-    side files          offset_checkpoints, leader_epochs, aborted_transactions, producer_states, voters
+    side files          offset_checkpoints, leader_epochs, aborted_transactions, producer_states, voters,
+                        directories
 
 and record_faults of each. The functions that give one table read the file for it alone.
 """

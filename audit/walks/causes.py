@@ -15,20 +15,26 @@ from fencepost.audit.walks.columns import AFTER_COORDINATOR, FINDING
 from fencepost.audit.walks.found import Found, found
 
 STATES_TOPIC: Final = "__transaction_state"
+STRETCHES_MIN: Final = 3  # in which a copy differs, for it to be another log's
 PRODUCERS_MIN: Final = 2  # whose markers follow the end of a coordinator's log, for it to be too short
 
 _FIRST: Final = (
-    "integrity.crc", "integrity.unreadable", "integrity.record", "integrity.count", "replicas.diverged",
+    "integrity.crc", "integrity.unreadable", "markers.control_bit", "markers.control_type",
+    "integrity.record", "integrity.count", "replicas.diverged",
     "ids.outside_blocks", "ids.shared", "epochs.ahead", "markers.exchanged", "markers.early",
     "fencing.zombie", "epochs.regressed", "epochs.reused", "markers.double", "markers.wrong_outcome",
-    "markers.without_transaction", "markers.control_type", "markers.control_bit",
-    "markers.not_transactional", "epochs.coordinator", "markers.missing",
+    "markers.without_transaction", "markers.not_transactional", "epochs.coordinator", "markers.missing",
     "sequences.gap", "sequences.duplicate", "integrity.leader_epoch", "offsets.overlap", "offsets.hole",
 )  # fmt: skip
 _OF_A_BATCH: Final = ("ids.outside_blocks", "fencing.zombie", "offsets.overlap", "markers.early",
                       "markers.exchanged", "markers.not_transactional")  # fmt: skip
 _OF_PAIRS: Final = ("markers", "hanging", "fencing", "sequences", "epochs")
 _BESIDE: Final = ("integrity.index", "integrity.snapshot")
+_OF_A_LOG: Final = (
+    *("replicas", "offsets", "states", "groups", "integrity.leader_epochs", "integrity.leader_epoch"),
+    *_OF_PAIRS,
+    *_BESIDE,
+)
 
 Link = Callable[[Found, Found], bool]
 
@@ -49,13 +55,28 @@ def grouped(rows: Iterable[Found], logs: Sequence[Found] = ()) -> list[Found]:
     _by_coordinator_epoch(findings)
     _by_index(findings)
     _by_end(findings)
+    _by_directory(findings)
     for link in _LINKS:
         _link(findings, link)
     by_id = {row["id"]: row for row in findings}
     for row in findings:
         row["cause"] = _root(row, by_id)
+    _name_producers(findings, by_id)
     others = [row for row in once if row["kind"] != FINDING]
     return [*_in_order(findings), *others]
+
+
+def _name_producers(findings: list[Found], by_id: dict[str, Found]) -> None:
+    """What cannot be read says not whose it is: what follows from it may, if that is of one producer."""
+    followers: dict[str, list[Found]] = {}
+    for row in findings:
+        if row["cause"] is not None and row["producer_id"] is not None:
+            followers.setdefault(row["cause"], []).append(row)
+    for name, rows in followers.items():
+        cause = by_id[name]
+        if cause["producer_id"] is None and len({row["producer_id"] for row in rows}) == 1:
+            for column in ("producer_id", "producer_epoch", "transactional_id"):
+                cause[column] = cause[column] or rows[0][column]
 
 
 def _shorter_logs(findings: list[Found], logs: Sequence[Found]) -> list[Found]:
@@ -131,6 +152,23 @@ def _by_end(findings: list[Found]) -> None:
         if _name(row) == "replicas.short" and row["cause"] is None:
             cause = first.setdefault((row["topic"], row["partition"]), row)
             row["cause"] = None if cause is row else cause["id"]
+
+
+def _by_directory(findings: list[Found]) -> None:
+    """Directories of one node that have each other's name, or whose logs are others', are one finding."""
+    stretches: dict[tuple[Any, ...], list[Found]] = {}
+    named: dict[int, list[Found]] = {}
+    for row in findings:
+        if row["cause"] is None and _name(row) == "integrity.topic_id":
+            named.setdefault(row["node"], []).append(row)
+        elif row["cause"] is None and _name(row) == "replicas.diverged":
+            stretches.setdefault((row["node"], row["topic"], row["partition"]), []).append(row)
+    whole = [rows for rows in stretches.values() if len(rows) >= STRETCHES_MIN]
+    for rows in whole:
+        named.setdefault(rows[0]["node"], []).extend(rows)
+    for first, *others in named.values():
+        for row in others:
+            row["cause"] = first["id"]
 
 
 def _by_coordinator_epoch(findings: list[Found]) -> None:
@@ -237,6 +275,8 @@ def _of_id(cause: Found, row: Found) -> bool:
 
 _PARTITION_AND_PRODUCER: Final = _same("topic", "partition", "producer_id")
 _LINKS: Final = (
+    _Rule(("integrity.topic_id",), _OF_A_LOG, _same("topic", "partition")),
+    _Rule(("replicas.diverged",), ("replicas.short", *_BESIDE), _same("topic", "partition", "node")),
     _Rule(("ids.outside_blocks",), (*_OF_PAIRS, *_BESIDE), _same("producer_id")),
     _Rule(("epochs.ahead",), (*_OF_PAIRS, *_BESIDE), _PARTITION_AND_PRODUCER),
     _Rule(("ids.shared",), (*_OF_PAIRS, "states", *_BESIDE), _of_id),
@@ -247,7 +287,7 @@ _LINKS: Final = (
     _Rule(("sequences.none",), ("sequences.gap",), _between),
     _Rule(("markers.early", "markers.exchanged"), ("sequences", "fencing", "epochs"),
           _PARTITION_AND_PRODUCER),
-    _Rule(("markers.missing",), ("sequences",), _PARTITION_AND_PRODUCER),
+    _Rule(("markers.missing",), ("sequences", "fencing.zombie"), _PARTITION_AND_PRODUCER),
     _Rule(("integrity.count",), ("offsets", "sequences"), _near),
     _Rule(("integrity.torn",), ("offsets", "sequences", "markers", *_BESIDE), _same("topic", "partition")),
     _Rule(("markers.without_transaction",), ("fencing", "epochs", "markers", "sequences"), _overtaken),
@@ -267,8 +307,11 @@ _LINKS: Final = (
            "markers.control_bit", "fencing.zombie", "epochs.regressed", "sequences.duplicate",
            "sequences.gap", "sequences.none"),
           (*_BESIDE, "hanging", "epochs.coordinator"), _PARTITION_AND_PRODUCER),
+    _Rule(("hanging.orphan",), _BESIDE, _PARTITION_AND_PRODUCER),
     _Rule(("offsets.hole", "offsets.overlap", "ids.outside_blocks", "integrity.crc", "integrity.unreadable",
-           "integrity.count"), _BESIDE, _same("topic", "partition")),
+           "integrity.count", "sequences.gap", "sequences.duplicate", "markers.double", "markers.early",
+           "markers.missing", "markers.without_transaction", "epochs.regressed", "fencing.zombie"),
+          _BESIDE, _same("topic", "partition")),
 )  # fmt: skip
 """In this order; a finding that has a cause keeps it."""
 

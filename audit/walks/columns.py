@@ -65,7 +65,8 @@ COPY_SOURCE: Final = pa.schema(
         #   "log-start" offset              log-start-offset-checkpoint
         #   "high-watermark" offset         replication-offset-checkpoint
         #   "leader-epoch" epoch, start     one line of leader-epoch-checkpoint
-        #   "stopped"                       the broker ended cleanly, or the directory cannot change any more
+        #   "stopped"                       the directory cannot change any more; ``first``: its broker ended
+        #                                   cleanly
         #   "compacted"                     the topic is, or once was, configured so, or is internal; never of
         #                                   an archive
         #   "tiered"                        remote.storage.enable: what is below the local start is elsewhere
@@ -196,6 +197,7 @@ STORY_SOURCE: Final = pa.schema(
         ("unbroken_offset", pa.int64()),  # of its log
         ("log_ms", pa.int64()),  # ``at_ms`` of its log
         ("stopped", pa.bool_()),  # of its log
+        ("partition_count", pa.int32()),  # of its topic, by the metadata; null: not known
         (
             "now_ms",
             pa.int64(),
@@ -270,3 +272,24 @@ PAIRS_SOURCE: Final = pa.schema(
 )
 
 PAIRS_RESULT: Final = FOUND
+
+SNAPSHOTS_SOURCE: Final = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("at", pa.int64()),  # the snapshot's offset; a batch's first
+        ("rank", pa.int8()),  # 0: an entry of a producer snapshot; 1: a batch of a producer, or an odd one
+        ("node", pa.int32()),
+        ("path", pa.string()),
+        ("position", pa.int64()),
+        ("producer_id", pa.int64()),
+        ("producer_epoch", pa.int16()),
+        ("last_offset", pa.int64()),  # of an entry: of the producer's last data; -1: none
+        ("timestamp_ms", pa.int64()),  # the last one of the producer; of a batch its latest
+        ("last_sequence", pa.int32()),  # null of a batch
+        ("first_offset", pa.int64()),  # of the transaction that is open; -1: none is; null of a batch
+        ("copy_first", pa.int64()),  # the first offset that the copy holds; null of a batch
+        ("base_sequence", pa.int32()),  # null of an entry
+        ("flags", pa.int32()),  # of a batch in the log; null of an entry
+    ]
+)

@@ -11,6 +11,7 @@ NO_COORDINATOR: Final = "there is no log of a transaction coordinator"
 NOT_KEPT: Final = "the coordinator's log of that time is not kept"
 OPAQUE: Final = "bytes that cannot be read may be the marker"
 ORDER: Final = "the logs were copied from running brokers, and which of them first is not known"
+DELETED: Final = "that part of the partition's log is not kept"
 NOT_READ: Final = "the partition's log is not among what was read"
 
 

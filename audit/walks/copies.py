@@ -26,6 +26,7 @@ from fencepost.audit.walks.differing import (
     Differing,
     Row,
     epoch_file_findings,
+    is_before_epochs,
 )
 from fencepost.audit.walks.facts import LogFacts, read_log_facts
 from fencepost.audit.walks.found import Found, batch_of, widened
@@ -157,7 +158,7 @@ class _Merge:
             for index, extra in self._differing.settle(at_place[0].place, at_place):
                 chosen.append(index)
                 flags.append(at_place[index - first].flags | extra)
-        self._epoch_rows = _first_of_each(self._epoch_rows)
+        self._epoch_rows = _first_of_each(self._epoch_rows, self._log)
         return np.array(chosen, np.int64), np.array(flags, np.int32)
 
     def _shaped(self, rows: pa.RecordBatch, flags: Flags) -> pa.RecordBatch:
@@ -210,10 +211,10 @@ def _rows_of(rows: pa.RecordBatch, first: int, end: int) -> list[Row]:
     return [Row(first + number, *each) for number, each in enumerate(values)]
 
 
-def _first_of_each(rows: list[Row]) -> list[Row]:
-    first: dict[tuple[str, int], Row] = {}
+def _first_of_each(rows: list[Row], log: LogFacts) -> list[Row]:
+    first: dict[tuple[str, int, bool], Row] = {}
     for row in rows:
-        first.setdefault((row.copy, row.flags), row)
+        first.setdefault((row.copy, row.flags, is_before_epochs(row, log)), row)
     return list(first.values())
 
 

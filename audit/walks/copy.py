@@ -157,22 +157,25 @@ def _ordinary(state: _State, rows: _Rows, judged: int) -> npt.NDArray[np.int32] 
     lengths = rows.last - rows.base + 1
     counted = rows.records <= lengths if facts.is_compacted else rows.records == lengths
     sound = follows.all() and (np.diff(epochs) >= 0).all() and counted.all() and (lengths > 0).all()
-    if not sound or _epoch_differs(facts, rows.base[:judged], rows.epoch[:judged]).any():
+    if not sound or _epoch_differs(facts, rows)[:judged].any():
         return None
     return np.where(rows.records[:judged] < lengths[:judged], FLAG_EMPTIED, 0).astype(np.int32)
 
 
-def _epoch_differs(facts: CopyFacts, base: Ints, epoch: Ints) -> Bools:
+def _epoch_differs(facts: CopyFacts, rows: _Rows) -> Bools:
     """Which batches have another leader epoch than the file says.
 
     It may lack the newest. Its first line is where the log began when it was written.
     """
+    base, epoch = rows.base, rows.epoch
     if len(facts.epoch_starts) == 0:
         return np.zeros(len(base), np.bool_)
     line = np.searchsorted(facts.epoch_starts, base, "right") - 1
     meant = facts.epochs[np.maximum(line, 0)]
     is_newer = (line == len(facts.epochs) - 1) & (epoch > meant)
+    is_before = (line < 0) & (rows.last < facts.epoch_starts[0])
     differs: Bools = (epoch >= 0) & (line >= 0) & (epoch != meant) & ~is_newer
+    differs |= (epoch >= 0) & is_before
     return differs
 
 
@@ -181,7 +184,7 @@ def _one_by_one(
 ) -> tuple[Ints, npt.NDArray[np.int32], Ints]:
     place, flags = np.zeros(judged, np.int64), np.zeros(judged, np.int32)
     due = np.full(judged, _NONE, np.int64)
-    differs = _epoch_differs(state.facts, rows.base, rows.epoch)
+    differs = _epoch_differs(state.facts, rows)
     paths = batch.column("path")
     for at in range(judged):
         flag = 0
@@ -222,7 +225,9 @@ def _outside(state: _State, rows: _Rows, at: int) -> tuple[bool, bool]:
     if rows.crc[ahead] == rows.crc[at]:
         return False, False  # of two equal batches the second is the copy
     goes_on = at + _AHEAD < len(rows.base) and not rows.opaque[at + _AHEAD]
-    follows_this = goes_on and rows.base[at + _AHEAD] == last + 1 != int(rows.last[ahead]) + 1
+    after, length = last + 1, int(rows.last[ahead]) - following + 1
+    beyond = int(rows.base[at + _AHEAD]) if goes_on else _NONE
+    follows_this = beyond in (after, after + length) and beyond != following + length
     return False, not follows_this
 
 
@@ -258,7 +263,7 @@ def _with(rows: pa.RecordBatch, *, place: Any, flags: Any, due: Any) -> pa.Recor
 def _span(key: tuple[Any, ...], state: _State) -> pa.RecordBatch:
     """The fact "span": the first and the end offset of what stands in its place."""
     facts = state.facts
-    start = state.first if state.first != _NONE else max(facts.log_start or 0, facts.segment_first)
+    start = state.first if state.first != _NONE else facts.start
     row = {
         "topic": key[0], "partition": key[1], "copy": key[2], "rank": 0, "path": "", "position": 0,
         "node": facts.node, "item": "span", "first": start,

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from fencepost.audit.walks.columns import (
+    FINDING,
     FLAG_AFTER_UNREAD,
     FLAG_DISPLACED,
     FLAG_EPOCH_FILE,
@@ -252,15 +253,30 @@ class Differing:
 
 
 def epoch_file_findings(where: dict[str, Any], rows: list[Row], log: LogFacts) -> list[Found]:
-    """One finding for each copy whose leader-epoch-checkpoint says other epochs than its batches."""
-    first: dict[str, Row] = {}
+    """One row for each copy whose leader-epoch-checkpoint says other epochs than its batches.
+
+    What is before its first line may be on its way out: unknown, unless the broker ended cleanly, or another
+    copy shows that it is. Of the metadata log no checkpoint says where it begins.
+    """
+    latest_start = max(copy.start for copy in log.copies.values())
+    first: dict[str, tuple[bool, Row]] = {}
     for row in rows:
-        if row.flags & FLAG_EPOCH_FILE and row.copy not in first:
-            first[row.copy] = row
+        is_kept = row.last >= latest_start and not (where["topic"] == METADATA and is_before_epochs(row, log))
+        if row.flags & FLAG_EPOCH_FILE and is_kept:
+            is_unsure = is_before_epochs(row, log) and not log.copies[row.copy].is_clean
+            if first.get(row.copy, (True, None))[0] > is_unsure or row.copy not in first:
+                first[row.copy] = (is_unsure, row)
     return [
         found("integrity", "leader_epochs",
-              f"the batch at offset {row.place} has leader epoch {row.epoch}, the file says another",
-              subject=f"offset {row.place}", node=row.node, path=log.copies[copy].epoch_path, position=0,
-              offset=row.place, **where)
-        for copy, row in first.items()
+              f"the batch at offset {row.place} has leader epoch {row.epoch}, the file does not say so"
+              + (f": it may be deleted, the broker did not end cleanly ({copy})" if is_unsure else ""),
+              kind=UNKNOWN if is_unsure else FINDING, subject=f"offset {row.place}",
+              node=row.node, path=log.copies[copy].epoch_path, position=0, offset=row.place, **where)
+        for copy, (is_unsure, row) in first.items()
     ]  # fmt: skip
+
+
+def is_before_epochs(row: Row, log: LogFacts) -> bool:
+    """Whether it ends before its copy's leader-epoch-checkpoint begins."""
+    starts = log.copies[row.copy].epoch_starts
+    return len(starts) > 0 and row.last < int(starts[0])

@@ -21,12 +21,13 @@ class CopyFacts:
 
     node: int = NO_NODE
     log_start: int | None = None
-    segment_first: int = 0  # of the names of its segments, and the last
+    segment_first: int | None = None  # of the names of its segments, and the last
     segment_last: int | None = None
     last_path: str | None = None  # of that segment
     high_watermark: int | None = None
     is_compacted: bool = False
     is_stopped: bool = False
+    is_clean: bool = False  # its broker wrote what it knew when it ended
     torn: dict[str, tuple[int, bool]] = field(default_factory=dict)  # valid end, is it the last segment
     holes: list[tuple[int, int]] = field(default_factory=list)
     first: int = 0
@@ -34,6 +35,11 @@ class CopyFacts:
     epoch_starts: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     epochs: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     epoch_path: str = ""
+
+    @property
+    def start(self) -> int:
+        """Where it begins, by its checkpoint and by the names of its segments."""
+        return max(self.log_start or 0, self.segment_first or 0)
 
 
 @dataclass(slots=True)
@@ -101,10 +107,11 @@ def _read_of_log(log: LogFacts, item: str, first: int | None) -> bool:
 def _read_of_copy(copy: CopyFacts, item: str, path: str, first: int | None, second: int | None) -> None:
     if item == "stopped":
         copy.is_stopped = True
+        copy.is_clean |= first is not None
     elif first is None:
         return
     elif item == "segment":
-        copy.segment_first = min(copy.segment_first or first, first)
+        copy.segment_first = first if copy.segment_first is None else min(copy.segment_first, first)
         if copy.segment_last is None or first >= copy.segment_last:
             copy.segment_last, copy.last_path = first, path or None
     elif item == "torn":

@@ -3,7 +3,7 @@
 Index       names each aborted transaction's data: readers of committed data drop by it. An entry without its
             abort, or an abort without its entry in a copy that has others, is a finding. In a copy that ran
             the index may be older than the log: only between two entries.
-Snapshot    says at which offset which producer had which epoch, and the first offset of what it had open.
+Snapshot    says of each producer the first offset of what it had open; the rest of it is for ``snapshots``.
 Left out    where the log is compacted or not kept, entries cannot be held against it.
 Source      Kafka AbortedTxn, TransactionIndex, ProducerStateManager.
 """
@@ -75,23 +75,17 @@ class Indexes:
             at, first = state["offset"], state["first_offset"]
             if not context.row["offset"] < at <= context.row["end_offset"]:
                 continue
-            before = [turn for turn in turns if turn["offset"] < at]
             open_there = [
                 turn["data_offset"]
                 for turn in turns
                 if turn["data_offset"] is not None and turn["data_offset"] < at
                 and (turn["marker_offset"] is None or turn["marker_offset"] >= at)
             ]  # fmt: skip
-            epoch = max((turn["producer_epoch"] for turn in before), default=None)
             if open_there != ([first] if first >= 0 else []) and first >= context.row["offset"]:
                 where = open_there[0] if open_there else "none"
                 said = f"it says that a transaction is open from {first} on, in the log it is {where}"
             elif open_there and first < 0:
                 said = f"it says that no transaction is open, in the log one is from {open_there[0]} on"
-            elif not open_there and epoch is not None and state["producer_epoch"] < epoch:
-                said = f"it says epoch {state['producer_epoch']}, the log had epoch {epoch} before"
-            elif state["producer_epoch"] > max(turn["producer_epoch"] for turn in turns):
-                said = f"it says epoch {state['producer_epoch']}, which the log does not have"
             else:
                 continue
             context.found.append(_of_entry(context, "snapshot", said, state))

@@ -21,7 +21,7 @@ from fencepost.audit.walks.columns import (
     FLAG_UNCOMMITTED,
     NOTE,
 )
-from fencepost.audit.walks.context import NO_COORDINATOR, NOT_KEPT, OPAQUE, ORDER, Context
+from fencepost.audit.walks.context import DELETED, NO_COORDINATOR, NOT_KEPT, OPAQUE, ORDER, Context
 from fencepost.audit.walks.found import Found, found, producer_name
 from fencepost.audit.walks.story import CLOCK_GRACE_MS
 
@@ -92,7 +92,7 @@ class Judge:
         elif outcome is None and turn is not None:
             self._alone(step, turn, is_last)
         elif step.what == align.BEFORE and outcome is not None:
-            self._context.undecided("missing", "that part of the partition's log is not kept", None)
+            self._context.undecided("missing", DELETED, None)
 
     def _together(self, step: Step, outcome: Row, turn: Row, is_last: bool) -> None:
         if step.what == align.SAME:

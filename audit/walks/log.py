@@ -3,8 +3,9 @@
 Turn        a producer's data up to the marker that ends it; the last one of a producer may be open. ``pairs``
             holds turns against what the coordinator decided.
 Sequences   of a producer's epoch go on where the last batch ended; 0 follows 2^31 - 1. A new epoch begins at
-            0, a producer's first batch that is kept anywhere. A gap no longer than what is missing in the log
-            is that hole's. Not of compacted logs, nor of __consumer_offsets.
+            0, and so does a producer's first batch in a log that is kept from offset 0 on: such a gap has no
+            ``since_offset``. A gap no longer than what is missing in the log is that hole's. Not of compacted
+            logs, nor of __consumer_offsets.
 Zombie      data of an epoch below one that its producer had before. One finding for a run.
 Early       a commit marker without data, and then data of the epoch that it ended.
 Control     a producer's control batch is a marker: it ends a transaction and has no sequence. One of another
@@ -75,6 +76,7 @@ class _Log:
         self._opaque = 0  # how many rows may be markers that cannot be read
         self._server_ms = -1
         self._end = -1
+        self._begins_at = -1  # a producer's first sequence; -1: any
         self._in_sequence = self._topic != CONSUMER_OFFSETS
         self._turns: list[tuple[Any, ...]] = []
         self._found: list[Found] = []
@@ -82,6 +84,8 @@ class _Log:
     def look(self, rows: pa.RecordBatch) -> None:
         """The next rows of the log."""
         columns = {name: rows.column(name).fill_null(-1).to_numpy() for name in _READ}
+        if self._end < 0 and int(columns["base_offset"][0]) == 0:
+            self._begins_at = 0
         stamped = (columns["attributes"] & (_CONTROL | _STAMPED_AT_APPEND)) != 0
         stamped &= (columns["flags"] & FLAG_OPAQUE) == 0
         times = np.where(stamped, columns["max_timestamp_ms"], -1)
@@ -122,7 +126,7 @@ class _Log:
                 return
         producer = self._producers.get(producer_id)
         if producer is None:
-            producer = self._producers[producer_id] = Producer(producer_id, epoch)
+            producer = self._producers[producer_id] = Producer(producer_id, epoch, self._begins_at)
         place = (node, names[code], position)
         is_control = bool(attributes & _CONTROL)
         odd = (
@@ -157,8 +161,9 @@ class _Log:
             step = signed(sequence - producer.furthest)
             is_explained = 0 < step <= self._missing - producer.missing
             if not is_explained and not flags & FLAG_UNCOMMITTED:
-                rule = "gap" if step > 0 else "duplicate"
-                meaning = "batches between them are missing" if step > 0 else "it is there already"
+                is_gap = step > 0 or producer.last_offset is None
+                rule = "gap" if is_gap else "duplicate"
+                meaning = "batches between them are missing" if is_gap else "it is there already"
                 said = f"sequence {sequence}, expected {producer.furthest}: {meaning}"
                 self._add("sequences", rule, said, producer, producer.epoch, place, offset=base,
                           end_offset=last + 1, since_offset=producer.last_offset, at_ms=time_ms)  # fmt: skip

@@ -25,11 +25,11 @@ class Producer:
         "previous_end", "previous_epoch", "previous_turn", "runs", "written_ms",
     )  # fmt: skip
 
-    def __init__(self, producer_id: int, epoch: int) -> None:
+    def __init__(self, producer_id: int, epoch: int, begins_at: int = _NONE) -> None:
         self.id = producer_id
         self.epoch = epoch
-        self.expected = _NONE  # sequence of its next batch; -1: any
-        self.end = self.furthest = self.meant = _NONE
+        self.expected = begins_at  # sequence of its next batch; -1: any
+        self.end = self.furthest = self.meant = begins_at
         self.last_offset: int | None = None
         self.missing = 0  # of the log when it wrote last
         self.coordinator_epoch = 0

@@ -5,6 +5,7 @@ Cleaned     below its unbroken part a compacted log may lack any record between 
 Outcome     a PrepareCommit or PrepareAbort; of a CompleteX that follows none, what it implies. The record
             that is missing is a finding where the log is unbroken.
 Regressed   a record whose (producer id, epoch) its id had left before: a finding; nothing follows from it.
+Misplaced   a record in another partition than the one that its id's hash names; nothing follows from it.
 Shared      a producer id is of one transactional id only. The record of another is read with its id's own.
 Timeouts    a coordinator aborts what is open too long within its sweep of ten seconds: judged at the last
             moment that the log itself tells of; if it was stopped, also by other logs, a minute for clocks.
@@ -26,8 +27,9 @@ _ONGOING: Final = "Ongoing"
 _READ: Final = (
     "node", "path", "position", "offset", "leader_epoch", "transactional_id", "forgotten", "state",
     "producer_id", "producer_epoch", "timeout_ms", "updated_ms", "started_ms", "partitions", "flags",
-    "unbroken_offset", "log_ms", "stopped", "now_ms",
+    "unbroken_offset", "log_ms", "stopped", "now_ms", "partition_count",
 )  # fmt: skip
+_HASHES: Final = 2**32  # of a Java String, one for each int
 _ENDED: Final = ("Empty", *_COMPLETE)
 
 
@@ -70,11 +72,22 @@ def run(batches: Batches) -> Batches:
         yield from batch_of(story.taken(), STORY_RESULT)
 
 
+def partition_of(transactional_id: str, count: int) -> int:
+    """Of ``count`` partitions the one of an id's coordinator. Source: Kafka TransactionStateManager."""
+    hashed = 0
+    units = transactional_id.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        hashed = (31 * hashed + high * 256 + low) % _HASHES
+    signed = hashed - _HASHES if hashed >= _HASHES // 2 else hashed
+    return 0 if signed == -_HASHES // 2 else abs(signed) % count
+
+
 class _Story:
     def __init__(self, key: tuple[Any, ...]) -> None:
         self._where = {"topic": key[0], "partition": key[1]}
         self._ids: dict[str, _Id] = {}
         self._owners: dict[int, str] = {}
+        self._misplaced: set[str] = set()
         self._rows: list[Found] = []
 
     def taken(self) -> list[Found]:
@@ -86,6 +99,8 @@ class _Story:
         if row["flags"] & FLAG_UNCOMMITTED:
             return
         name = row["transactional_id"]
+        if self._is_misplaced(name, row):
+            return
         each = self._ids.get(name)
         if each is None or each.is_cleaned:
             each = self._ids[name] = _Id(name)
@@ -104,6 +119,18 @@ class _Story:
         if not (state in _PREPARED and each.state == state and each.pair == pair):
             self._follow(each, row, pair)
         each.state, each.pair, each.row = state, pair, row
+
+    def _is_misplaced(self, name: str, row: Found) -> bool:
+        """Every coordinator reads the partitions that it leads: in another one no coordinator of it looks."""
+        count = row["partition_count"] or 1
+        due = partition_of(name, count)
+        if due == self._where["partition"] or count == 1:
+            return False
+        if name not in self._misplaced:
+            self._misplaced.add(name)
+            said = f"{name} belongs to partition {due} of {count}"
+            self._add(row, "states", "misplaced", said, subject=name)
+        return True
 
     def _forgotten(self, each: _Id, row: Found) -> None:
         """A coordinator forgets an id only after its last transaction has ended."""

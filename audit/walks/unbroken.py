@@ -48,7 +48,8 @@ class Unbroken:
         self._is_opaque = False  # bytes before could not be read
         self._server_ms = -1
         self._broken_ms = -1  # the latest time of a server at the last break
-        self._latest_start = max((copy.first for copy in log.copies.values()), default=0)
+        starts = [copy.start for copy in log.copies.values()]
+        self._earliest_start, self._latest_start = min(starts, default=0), max(starts, default=0)
         self._is_cleaned_meanwhile = log.is_compacted and not all(
             copy.is_stopped for copy in log.copies.values()
         )
@@ -72,6 +73,8 @@ class Unbroken:
         before = np.maximum(before, self._server_ms)
         if self._first is None:
             self._first = self._end = self._unbroken = int(base[0])
+            if not self._log.is_compacted and not self._log.is_untold:
+                self._end = min(self._end, self._earliest_start)
         odd = (flags & (FLAG_OPAQUE | FLAG_DISPLACED)) != 0
         reached = np.maximum.accumulate(np.where(odd, -1, ends))
         due = np.maximum(np.concatenate(([self._end], reached[:-1])), self._end)
@@ -92,7 +95,8 @@ class Unbroken:
         """The row of kind "log", and what was before its first offset."""
         first = self._first
         if first is not None and not self._log.is_compacted:
-            first = max(first, self._latest_start)  # what a copy has below it is on its way out
+            begins = [copy.first for copy in self._log.copies.values()]
+            first = max(first, *begins)  # what a copy has below it is on its way out
         rows: list[Found] = []
         if first is not None and first > 0 and not self._log.is_compacted:
             kind = UNKNOWN if self._log.is_tiered else NOTE

@@ -8,6 +8,7 @@ from typing import Final
 
 from tests.mutants.application_client import APPLICATION_CLIENT
 from tests.mutants.audit import AUDIT
+from tests.mutants.audit_beside import AUDIT_BESIDE
 from tests.mutants.audit_groups import AUDIT_GROUPS
 from tests.mutants.audit_tables import AUDIT_TABLES
 from tests.mutants.audit_walks import AUDIT_WALKS
@@ -368,6 +369,7 @@ MUTANTS: Final = (
     *AUDIT,
     *AUDIT_GROUPS,
     *AUDIT_WALKS,
+    *AUDIT_BESIDE,
     *AUDIT_TABLES,
     *NAMES,
     *CLOCKS,

@@ -121,6 +121,36 @@ def an_offset_of_a_committed_transaction_was_dropped(s: Story) -> None:
     copier.transaction(20)
 
 
+@case("groups.beyond_end")
+def a_transaction_commits_an_offset_beyond_the_end(s: Story) -> None:
+    s.data(transactional=False)
+    copier = group(s, "a")
+    copier.transaction(10)
+    copier.transaction(11)
+    copier.transaction(12)
+
+
+@case("groups.beyond_end")
+def a_member_commits_an_offset_beyond_the_end(s: Story) -> None:
+    s.data(transactional=False)
+    group(s, "a").plain(11)
+
+
+@case()
+def an_offset_beyond_the_end_that_never_took_effect(s: Story) -> None:
+    s.data(transactional=False)
+    copier = group(s, "a")
+    copier.transaction(10)
+    copier.transaction(11, committed=False)
+
+
+@case()
+def an_offset_beyond_the_end_of_a_topic_that_was_made_again(s: Story) -> None:
+    group(s, "a").plain(11)
+    s.topic_event("created")
+    s.data(transactional=False)
+
+
 @case("groups.went_back")
 def an_offset_goes_back_from_one_generation_to_the_next(s: Story) -> None:
     copier = group(s, "a")

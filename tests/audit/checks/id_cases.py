@@ -164,3 +164,23 @@ def the_epoch_of_a_marker_is_changed(s: Story) -> None:
     s.transaction(epoch=4)
     s.tables["record_batches"][-2]["producer_epoch"] = 2
     s.transaction(epoch=4)
+
+
+@case("epochs.ahead")
+def data_of_an_epoch_that_was_never_given(s: Story) -> None:
+    s.transaction(epoch=3)
+    s.data(epoch=5)
+
+
+@case()
+def data_of_the_epoch_that_the_coordinator_gave_last(s: Story) -> None:
+    s.transaction(epoch=3)
+    s.state("Ongoing", epoch=4, partitions=(0,))
+    s.data(epoch=4)
+
+
+@case("coordinator.short")
+def two_producers_have_epochs_that_the_coordinators_log_never_gave(s: Story) -> None:
+    for producer in (0, 1):
+        s.transaction(epoch=3, producer=producer, name=f"{s.transactional_id}-{producer}")
+        s.data(epoch=5, producer=producer)

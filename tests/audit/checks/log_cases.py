@@ -58,8 +58,23 @@ def the_sequence_of_a_batch_is_changed(s: Story) -> None:
 
 @case("sequences.gap")
 def a_gap_over_the_wrap(s: Story) -> None:
+    s.begin_at(40)
     s.data(transactional=False, sequence=2**31 - 10)
     s.data(transactional=False, sequence=5)
+
+
+@case("sequences.gap")
+def the_first_batch_of_a_producer_in_a_whole_log_does_not_begin_at_0(s: Story) -> None:
+    s.topic_event("created")
+    s.data(transactional=False, sequence=10)
+
+
+@case("?sequences.gap")
+def a_producer_went_on_in_a_topic_that_was_made_again(s: Story) -> None:
+    s.topic_event("created")
+    s.topic_event("deleted")
+    s.topic_event("created")
+    s.data(transactional=False, sequence=10)
 
 
 @case("sequences.gap")

@@ -40,6 +40,10 @@ class Story:
         self.now_ms += ms
         return self.now_ms
 
+    def begin_at(self, offset: int) -> None:
+        """What was before it, in partition 0 of the story's topic, is not kept."""
+        self._ends[self.topic, 0] = offset
+
     def place(
         self, topic: str, partition: int, *, node: int = 1, size: int = 100, folder: str = "data"
     ) -> Row:

@@ -119,6 +119,7 @@ def a_compacted_topic_leaves_offsets_and_sequences_out(s: Story) -> None:
 
 @case()
 def sequences_wrap_after_the_largest_int32(s: Story) -> None:
+    s.begin_at(40)
     s.data(sequence=2**31 - 15, transactional=False)
     s.data(transactional=False)
     s.data(transactional=False)
@@ -127,6 +128,7 @@ def sequences_wrap_after_the_largest_int32(s: Story) -> None:
 
 @case()
 def the_first_batch_that_is_kept_may_have_any_sequence(s: Story) -> None:
+    s.begin_at(40)
     s.data(sequence=500, transactional=False)
     s.data(transactional=False)
 

@@ -109,6 +109,16 @@ def test_brokers(tmp_path: Path, frame_: bytes, events: list[tuple[Any, ...]]) -
     assert found["record_faults"] == []
 
 
+def test_directories_that_a_broker_registers(tmp_path: Path) -> None:
+    found = metadata(
+        tmp_path,
+        encode_frame(register(log_dirs=(UUID(int=1), UUID(int=7)))),
+        encode_frame(BrokerRegistrationChangeRecord(**CHANGE, log_dirs=(UUID(int=9),))),
+    )
+    said = [(row["kind"], row["broker_id"], row["identifier"]) for row in found["directories"]]
+    assert said == [("registered", 2, f"AAAAAAAAAAAAAAAAAAAA{end}") for end in ("AQ", "Bw", "CQ")]
+
+
 def test_topics(tmp_path: Path) -> None:
     setting = {"resource_type": 2, "resource_name": "payments", "name": "cleanup.policy"}
     found = metadata(

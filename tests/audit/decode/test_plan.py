@@ -4,6 +4,7 @@ import errno
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fsspec.implementations.local import LocalFileSystem
@@ -31,7 +32,7 @@ def make(root: Path, *names: str, node: int | None = 1) -> Path:
 
 
 def short(files: list[LogFile], root: Path) -> list[tuple[int, str, int, str, str, bool]]:
-    """What a listing says, with paths from ``root`` on."""
+    """What a listing says, with paths from ``root`` on, but for the meta.properties that ``make`` made."""
     return [
         (
             each.node,
@@ -42,7 +43,21 @@ def short(files: list[LogFile], root: Path) -> list[tuple[int, str, int, str, st
             each.last_of_partition,
         )
         for each in files
+        if each.kind != "properties"
     ]
+
+
+def listed(roots: list[str], **given: Any) -> list[LogFile]:
+    """Without the meta.properties that ``make`` made."""
+    return [each for each in list_files(roots, **given) if each.kind != "properties"]
+
+
+def test_what_a_directory_says_of_itself_is_read(tmp_path: Path) -> None:
+    make(tmp_path, f"payments-0/{BASE}.log", "payments-0/partition.metadata")
+    found = [(each.kind, each.topic, each.node) for each in list_files([str(tmp_path)])]
+    assert found == [
+        ("properties", "", 1), ("partition-metadata", "payments", 1), ("segment", "payments", 1),
+    ]  # fmt: skip
 
 
 def test_a_kafka_log_directory(tmp_path: Path) -> None:
@@ -87,19 +102,19 @@ def test_a_fencepost_cluster_one_of_its_nodes_a_log_and_a_segment(tmp_path: Path
     (tmp_path / ".git/payments-0").mkdir(parents=True)
     (tmp_path / f".git/payments-0/{BASE}.log").touch()
 
-    everything = list_files([str(tmp_path)])
+    everything = listed([str(tmp_path)])
     assert [(each.node, each.topic, each.partition) for each in everything] == [
         (1, "__transaction_state", 0), (1, "payments", 1), (1, "__cluster_metadata", 0),
         (2, "__transaction_state", 0), (2, "payments", 2), (2, "__cluster_metadata", 0),
     ]  # fmt: skip
-    assert list_files([f"{tmp_path}/.fencepost/"]) == list_files([str(tmp_path / ".fencepost")]) == everything
+    assert listed([f"{tmp_path}/.fencepost/"]) == listed([str(tmp_path / ".fencepost")]) == everything
     second = tmp_path / ".fencepost/nodes/2/data"
-    assert list_files([str(second)]) == everything[3:]
+    assert listed([str(second)]) == everything[3:]
     log = second / "archive/__transaction_state-0"
-    assert list_files([str(log)]) == everything[3:4]
-    assert list_files([str(log / f"{BASE}.log")]) == everything[3:4]
-    assert list_files([str(log), str(second), str(log / f"{BASE}.log")]) == everything[3:]
-    assert list_files([str(log / f"{BASE}.log"), str(log)]) == everything[3:4]
+    assert listed([str(log)]) == everything[3:4]
+    assert listed([str(log / f"{BASE}.log")]) == everything[3:4]
+    assert listed([str(log), str(second), str(log / f"{BASE}.log")]) == everything[3:]
+    assert listed([str(log / f"{BASE}.log"), str(log)]) == everything[3:4]
 
 
 @table(
@@ -114,7 +129,7 @@ def test_a_fencepost_cluster_one_of_its_nodes_a_log_and_a_segment(tmp_path: Path
 def test_who_a_directory_belongs_to(tmp_path: Path, text: str, node: int) -> None:
     make(tmp_path, f"a-0/{BASE}.log", node=None)
     (tmp_path / "meta.properties").write_text(text)
-    assert [each.node for each in list_files([str(tmp_path)])] == [node]
+    assert [each.node for each in listed([str(tmp_path)])] == [node]
 
 
 @table(
@@ -127,7 +142,7 @@ def test_who_a_directory_belongs_to(tmp_path: Path, text: str, node: int) -> Non
 )
 def test_a_partition_on_its_way_is_noted_and_not_read(tmp_path: Path, suffix: str, note: str) -> None:
     make(tmp_path, f"a-b-12.0123456789abcdef0123456789abcdef-{suffix}/{BASE}.log")
-    (only,) = list_files([str(tmp_path)])
+    (only,) = listed([str(tmp_path)])
     assert (only.topic, only.partition, only.kind, only.note, only.fault) == (
         "a-b",
         12,
@@ -164,7 +179,7 @@ class Denied(LocalFiles):
 
 def test_what_may_not_be_listed_is_a_fault(tmp_path: Path) -> None:
     make(tmp_path, f"a-0/{BASE}.log", f"b-0/{BASE}.log", "b-0/holes.json")
-    assert [(each.kind, each.topic, each.fault) for each in list_files([str(tmp_path)], files=Denied())] == [
+    assert [(each.kind, each.topic, each.fault) for each in listed([str(tmp_path)], files=Denied())] == [
         ("directory", "", "Permission denied"),
         ("hole", "b", "Permission denied"),
         ("segment", "b", None),
@@ -218,7 +233,7 @@ def test_holes_are_files_of_their_own(
 ) -> None:
     make(tmp_path, f"archive/__cluster_metadata-0/{BASE}.log")
     (tmp_path / "archive/__cluster_metadata-0/holes.json").write_text(json.dumps(content))
-    found = list_files([str(tmp_path)])
+    found = listed([str(tmp_path)])
     holes = [each for each in found if each.kind == "hole"]
     assert [each.topic for each in found] == ["__cluster_metadata"] * len(found)
     if isinstance(expected, str):

@@ -24,6 +24,9 @@ EPOCHS = ("leader-epochs", "leader-epoch-checkpoint")
 INDEX = ("transaction-index", f"{0:020}.txnindex")
 SNAPSHOT = ("producer-snapshot", f"{7:020}.snapshot")
 QUORUM = ("quorum-state", "quorum-state")
+TOPIC_ID = ("partition-metadata", "partition.metadata")
+PROPERTIES = ("properties", "meta.properties")
+ID = "ahACMJTsRY6wesBMRrVEyA"
 STATE = struct.Struct(">qhiqiqiq")
 
 
@@ -97,9 +100,37 @@ def test_the_voters_of_a_quorum(tmp_path: Path) -> None:
     assert rows(tmp_path, "quorum-state", "quorum-state", b'{"leaderEpoch":3,"data_version":1}') == {}
 
 
+def test_the_topic_of_a_partition_s_directory(tmp_path: Path) -> None:
+    (row,) = rows(tmp_path, *TOPIC_ID, f"version: 0\ntopic_id: {ID}".encode())["directories"]
+    assert (row["kind"], row["identifier"], row["broker_id"]) == ("partition", ID, None)
+    assert row["copy"] == str(tmp_path / FOLDER)
+
+
+def test_the_node_of_an_entry_of_log_dirs(tmp_path: Path) -> None:
+    content = f"#\nversion=1\ncluster.id=x\nnode.id=1\ndirectory.id={ID}\n".encode()
+    (row,) = rows(tmp_path, *PROPERTIES, content)["directories"]
+    assert (row["kind"], row["identifier"], row["broker_id"]) == ("log-dir", ID, 1)
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        pytest.param(TOPIC_ID, b"", id="a-partition-s-file-that-was-made-and-not-yet-written"),
+        pytest.param(PROPERTIES, b"version=0\nbroker.id=1\n", id="properties-from-before-directory-ids"),
+        pytest.param(PROPERTIES, b"\xff\xfe", id="properties-that-are-no-text"),
+    ],
+)
+def test_a_directory_that_does_not_say_what_it_is(
+    tmp_path: Path, file: tuple[str, str], content: bytes
+) -> None:
+    assert rows(tmp_path, *file, content) == {}
+
+
 @pytest.mark.parametrize(
     ("file", "content", "expected"),
     [
+        pytest.param(TOPIC_ID, b"version: 1\ntopic_id: x\n", "version 0", id="a-newer-partition-s-file"),
+        pytest.param(TOPIC_ID, b"\xff" * 40, "topic_id", id="a-partition-s-file-that-is-no-text"),
         pytest.param(OFFSETS, b"0\n2\na 1 80\n", "2", id="a-line-is-gone"),
         pytest.param(OFFSETS, b"1\n0\n", "version", id="a-newer-version"),
         pytest.param(OFFSETS, b"0\n1\na 1 x\n", "line 3", id="no-offset"),

@@ -104,6 +104,7 @@ def test_a_tree_of_every_kind_of_file(tmp_path: Path) -> None:
     files = found["files"].to_pylist()
     assert Counter((row["kind"], row["stop"]) for row in files) == {
         ("segment", "end"): 4, ("segment", "torn"): 4, ("hole", "end"): 1, ("checkpoint", "end"): 1,
+        ("properties", "end"): 1,
         ("zookeeper-export", "end"): 1, ("directory", "unreadable"): 1,
     }  # fmt: skip
     assert [(row["base_offset"], row["size"]) for row in files if row["kind"] == "hole"] == [(90, 410)]

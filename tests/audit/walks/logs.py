@@ -14,10 +14,10 @@ _PLAIN, _TRANSACTIONAL, _MARKER = 0, 0x10, 0x30
 class Log:
     """Appends at its end, a second after the other."""
 
-    def __init__(self, topic: str = TOPIC, partition: int = 0, *, ours: bool = False) -> None:
+    def __init__(self, topic: str = TOPIC, partition: int = 0, *, ours: bool = False, first: int = 0) -> None:
         self.topic, self.partition, self.ours = topic, partition, ours
         self.rows: list[Row] = []
-        self.end = 0
+        self.end = first
         self.version = 0
         self.clock_ms = BEGAN_MS
         self.sequences: dict[tuple[int, int], int] = {}

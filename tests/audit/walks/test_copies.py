@@ -274,6 +274,7 @@ def a_compacted_log_was_cleaned_while_it_was_copied() -> Made:
 def a_dead_copy_ends_where_the_others_no_longer_keep_anything() -> Made:
     dead, live = Directory(1).fill(4), Directory(2).fill(12)
     del live.batches[:7]
+    live.fact("log-start", 70)
     return [dead, live]
 
 

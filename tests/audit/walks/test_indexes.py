@@ -110,13 +110,6 @@ def a_snapshot_with_a_transaction_that_is_not_open() -> Cluster:
     return with_snapshot(22, 11)
 
 
-@case("integrity.snapshot")
-def a_snapshot_of_an_older_epoch() -> Cluster:
-    cluster = kafka("Commit", "Abort", "Commit", bumps=True)
-    cluster.entries = with_snapshot(33, -1, 2).entries
-    return cluster
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_found_in_the_files_beside_a_log(name: str) -> None:
     make, expected = CASES[name]

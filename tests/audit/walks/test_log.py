@@ -50,8 +50,8 @@ def producers_that_take_turns() -> Log:
     return log
 
 
-@case()
-def the_first_batch_that_is_kept_has_any_sequence() -> Log:
+@case("sequences.gap")
+def a_producers_first_batch_of_a_whole_log_does_not_begin_at_0() -> Log:
     log = Log()
     log.data(3, sequence=700)
     log.data(3)
@@ -59,8 +59,16 @@ def the_first_batch_that_is_kept_has_any_sequence() -> Log:
 
 
 @case()
+def the_first_batch_that_is_kept_has_any_sequence() -> Log:
+    log = Log(first=40)
+    log.data(3, sequence=700)
+    log.data(3)
+    return log
+
+
+@case()
 def the_first_row_that_is_kept_is_a_marker() -> Log:
-    log = Log()
+    log = Log(first=40)
     log.marker(3)
     log.data(3, sequence=700)
     return log
@@ -68,7 +76,7 @@ def the_first_row_that_is_kept_is_a_marker() -> Log:
 
 @case()
 def sequences_wrap() -> Log:
-    log = Log()
+    log = Log(first=40)
     log.data(sequence=2**31 - 15)
     log.data()
     log.data()
@@ -134,7 +142,7 @@ def the_sequence_of_one_batch_is_ahead() -> Log:
 
 @case("sequences.gap")
 def a_gap_over_the_wrap() -> Log:
-    log = Log()
+    log = Log(first=40)
     log.data(sequence=2**31 - 10)
     log.data(sequence=5)
     return log

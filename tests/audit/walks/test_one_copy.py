@@ -48,6 +48,40 @@ def a_strange_batch_after_one_of_its_offset() -> Made:
     return [directory.fill(4)]
 
 
+@case("offsets.overlap")
+def a_batch_has_the_offset_of_the_one_before_it() -> Made:
+    directory = Directory().fill(4)
+    directory.add(1)
+    moved = directory.add(6)
+    directory.fill(4)
+    moved["base_offset"] -= 1
+    moved["last_offset"] -= 1
+    return [directory]
+
+
+@case("note offsets.start", "offsets.hole")
+def the_first_batch_of_a_log_is_gone() -> Made:
+    directory = Directory().fill(4)
+    del directory.batches[0]
+    return [directory]
+
+
+@case("note offsets.start")
+def a_log_that_begins_with_its_segment() -> Made:
+    directory = Directory()
+    directory.end = 30
+    directory.roll()
+    return [directory.fill(4)]
+
+
+@case("note offsets.start")
+def a_log_whose_records_were_deleted_up_to_its_second_batch() -> Made:
+    directory = Directory().fill(4)
+    del directory.batches[0]
+    directory.fact("log-start", 10)
+    return [directory]
+
+
 @case("integrity.leader_epoch")
 def the_leader_epoch_goes_back() -> Made:
     directory = Directory().fill(4, leader_epoch=3).fill(1, leader_epoch=2).fill(4, leader_epoch=3)
@@ -115,6 +149,39 @@ def a_leader_epoch_file_with_another_epoch() -> Made:
 @case("integrity.leader_epochs")
 def a_leader_epoch_file_with_another_start() -> Made:
     return [with_epoch_file((1, 0), (3, 30))]
+
+
+@case("integrity.leader_epochs")
+def a_leader_epoch_file_that_begins_behind_the_log() -> Made:
+    directory = with_epoch_file((1, 10), (3, 40))
+    directory.fact("stopped", 1)
+    return [directory]
+
+
+@case("?integrity.leader_epochs")
+def a_leader_epoch_file_that_begins_behind_the_log_of_a_broker_that_ran() -> Made:
+    return [with_epoch_file((1, 10), (3, 40))]
+
+
+@case()
+def a_leader_epoch_file_of_the_metadata_log_that_a_snapshot_made_shorter() -> Made:
+    directory = Directory(topic="__cluster_metadata").fill(4)
+    directory.fact("leader-epoch", 1, 10, f"{directory.name}/leader-epoch-checkpoint")
+    directory.fact("stopped", 1)
+    return [directory]
+
+
+@case("note offsets.start")
+def a_leader_epoch_file_whose_log_was_cut_at_its_start_by_another_copys_word() -> Made:
+    directory = with_epoch_file((1, 10), (3, 40))
+    other = directory.on(2)
+    other.fact("log-start", 10)
+    return [directory, other]
+
+
+@case("integrity.leader_epochs")
+def a_leader_epoch_file_that_begins_behind_the_log_and_has_another_epoch() -> Made:
+    return [with_epoch_file((1, 10), (2, 40), (4, 50))]
 
 
 @case("integrity.torn")

@@ -352,7 +352,7 @@ def what_is_not_known_to_be_committed() -> Cluster:
     return cluster
 
 
-@case()
+@case("sequences.gap")  # no finding of the check: the producer went on in a topic that was made again
 def the_topic_was_deleted_and_made_again() -> Cluster:
     cluster = kafka("Commit", "Abort")
     cluster.context["deleted_ms"] = cluster.states.clock_ms

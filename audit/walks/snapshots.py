@@ -1,0 +1,166 @@
+"""Producer snapshots (.snapshot) held against the batches before them: epoch, sequence, who is not in them.
+
+Epoch       of an entry is the highest that its producer had written. In a compacted log it may be higher.
+Sequence    of an entry is that of the batch that ends at the entry's last offset, the last of its producer.
+Lost        a producer that wrote before the snapshot and is not in it. Brokers forget producers, the one that
+            wrote longest ago first: it is lost if one that wrote earlier and has nothing open is there.
+Not judged  producers of which the copy itself holds nothing before the snapshot; what comes after a batch
+            that is missing, cannot be read, or is not known to be committed.
+Memory      one small row for each producer id of a log.
+Source      Kafka ProducerStateManager.takeSnapshot, removeExpiredProducers; broker/log/producer_snapshot.py.
+"""
+
+from collections.abc import Iterator
+from itertools import groupby, pairwise
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from fencepost.audit.walks.columns import (
+    FLAG_COMPACTED,
+    FLAG_DISPLACED,
+    FLAG_HOLE,
+    FLAG_OPAQUE,
+    FLAG_UNCOMMITTED,
+    FOUND,
+    SNAPSHOTS_SOURCE,
+)
+from fencepost.audit.walks.found import Found, batch_of, found, producer_name
+from fencepost.audit.walks.producer import SEQUENCES
+from fencepost.audit.walks.walk import Batches, Walk, by_key
+
+_ENTRY: Final = 0  # rank; a batch is 1
+_ODD: Final = FLAG_OPAQUE | FLAG_DISPLACED | FLAG_HOLE | FLAG_UNCOMMITTED
+_READ: Final = (
+    "at",
+    "last_offset",
+    "producer_id",
+    "producer_epoch",
+    "base_sequence",
+    "timestamp_ms",
+    "flags",
+)
+
+
+class _Last(NamedTuple):
+    """A producer after the batches so far."""
+
+    epoch: int
+    offset: int  # of its last batch, a marker included
+    timestamp_ms: int
+    data_last: int  # the last offset of its last batch that has a sequence, and that sequence
+    sequence: int
+
+
+def run(batches: Batches) -> Batches:
+    """FOUND of SNAPSHOTS_SOURCE."""
+    for key, pieces in by_key(batches, SNAPSHOTS.keys):
+        log = _Log(key)
+        for piece in pieces:
+            log.look(piece)
+        yield from batch_of(log.end(), FOUND)
+
+
+class _Log:
+    def __init__(self, key: tuple[Any, ...]) -> None:
+        self._where = {"topic": key[0], "partition": key[1]}
+        self._producers: dict[int, _Last] = {}
+        self._is_sure, self._is_compacted = True, False
+        self._entries: list[Found] = []  # of one offset
+        self._found: list[Found] = []
+
+    def look(self, rows: pa.RecordBatch) -> None:
+        """The next rows, entries and batches."""
+        ranks = rows.column("rank").to_numpy()
+        edges = [0, *(np.flatnonzero(np.diff(ranks)) + 1).tolist(), len(ranks)]
+        for start, end in pairwise(edges):
+            piece = rows.slice(start, end - start)
+            if ranks[start] == _ENTRY:
+                self._take(piece.to_pylist())
+            else:
+                self._judge()
+                self._advance(piece)
+
+    def end(self) -> list[Found]:
+        """What was found; nothing follows."""
+        self._judge()
+        return self._found
+
+    def _take(self, entries: list[Found]) -> None:
+        for offset, same in groupby(entries, key=lambda each: int(each["at"])):
+            if self._entries and self._entries[0]["at"] != offset:
+                self._judge()
+            self._entries += same
+
+    def _advance(self, rows: pa.RecordBatch) -> None:
+        columns = {name: rows.column(name).fill_null(-1).to_numpy().astype(np.int64) for name in _READ}
+        self._is_sure &= not bool((columns["flags"] & _ODD).any())
+        self._is_compacted |= bool((columns["flags"] & FLAG_COMPACTED).any())
+        if not self._is_sure:
+            return
+        ids = columns["producer_id"]
+        for producer_id in np.unique(ids).tolist():
+            own = np.flatnonzero(ids == producer_id)
+            last = int(own[-1])
+            data = own[columns["base_sequence"][own] >= 0]
+            before = self._producers.get(producer_id)
+            ends, sequence = (before.data_last, before.sequence) if before else (-1, -1)
+            if len(data):
+                at = int(data[-1])
+                ends = int(columns["last_offset"][at])
+                sequence = int(columns["base_sequence"][at] + ends - columns["at"][at]) % SEQUENCES
+            epoch = max(int(columns["producer_epoch"][own].max()), before.epoch if before else -1)
+            self._producers[producer_id] = _Last(
+                epoch, int(columns["at"][last]), int(columns["timestamp_ms"][last]), ends, sequence
+            )
+
+    def _judge(self) -> None:
+        """The snapshots of one offset: each copy may have one."""
+        entries, self._entries = self._entries, []
+        if not self._is_sure:
+            return
+        for _, rows in groupby(entries, key=lambda each: str(each["path"])):
+            self._found += self._snapshot(list(rows))
+
+    def _snapshot(self, entries: list[Found]) -> Iterator[Found]:
+        for entry in entries:
+            last = self._producers.get(entry["producer_id"])
+            said = self._differs(entry, last) if last is not None and _is_seen(entry, last) else None
+            if said is not None:
+                yield self._of(entry, said)
+        named = {entry["producer_id"] for entry in entries}
+        oldest_ms = min(
+            (int(entry["timestamp_ms"]) for entry in entries if entry["first_offset"] < 0), default=None
+        )
+        if oldest_ms is None:
+            return
+        for producer_id, last in self._producers.items():
+            is_missing = producer_id not in named and _is_seen(entries[0], last)
+            if is_missing and last.timestamp_ms > oldest_ms:
+                said = f"it lacks producer {producer_id}, which wrote at offset {last.offset}, and has one"
+                said += " that wrote earlier"
+                lost = {"producer_id": producer_id, "producer_epoch": last.epoch, "position": None}
+                yield self._of({**entries[0], **lost}, said)
+
+    def _differs(self, entry: Found, last: _Last) -> str | None:
+        epoch, sequence = entry["producer_epoch"], entry["last_sequence"]
+        if epoch < last.epoch or (epoch > last.epoch and not self._is_compacted):
+            return f"it says epoch {epoch}, the log had epoch {last.epoch} before"
+        if entry["last_offset"] == last.data_last >= 0 and sequence != last.sequence:
+            return f"it says sequence {sequence} at offset {last.data_last}, in the log it is {last.sequence}"
+        return None
+
+    def _of(self, entry: Found, said: str) -> Found:
+        name = producer_name(entry["producer_id"], entry["producer_epoch"])
+        place = {name: entry[name] for name in ("node", "path", "position", "producer_id", "producer_epoch")}
+        return found("integrity", "snapshot", said, subject=name, offset=entry["at"], **self._where | place)
+
+
+def _is_seen(entry: Found, last: _Last) -> bool:
+    """Whether the copy of the entry holds the producer's last batch."""
+    return last.offset >= (entry["copy_first"] or 0)
+
+
+SNAPSHOTS: Final = Walk("snapshots", ("topic", "partition"), ("at", "rank", "path", "position"),
+                        SNAPSHOTS_SOURCE, FOUND, run)  # fmt: skip

@@ -1,0 +1,155 @@
+"""Producer snapshots held against the batches before them, of producers that have no transactions too."""
+
+from collections.abc import Callable
+
+import pytest
+
+from fencepost.audit.walks.columns import FLAG_COMPACTED, FLAG_DISPLACED, FLAG_HOLE, FLAG_OPAQUE
+from fencepost.audit.walks.snapshots import SNAPSHOTS
+from tests.audit.walks.feed import Row, feed, said
+
+BEGAN_MS = 1_700_000_000_000
+Make = Callable[[], "State"]
+CASES: dict[str, tuple[Make, list[str]]] = {}
+
+
+def case(*expected: str) -> Callable[[Make], Make]:
+    def add(make: Make) -> Make:
+        CASES[make.__name__.replace("_", "-")] = (make, sorted(expected))
+        return make
+
+    return add
+
+
+class State:
+    """A log of three producers that wrote ten records each in turn, and its snapshot at the end."""
+
+    def __init__(self, rounds: int = 2, *, flags: int = 0) -> None:
+        self.rows: list[Row] = []
+        self.end = 0
+        for turn in range(rounds):
+            for producer in range(3):
+                self.data(producer, 10 * turn, flags=flags)
+        self.entries = [
+            self.entry(producer, 10 * rounds - 1, self.end - 10 * (2 - producer) - 1) for producer in range(3)
+        ]
+
+    def data(self, producer: int, sequence: int, **columns: object) -> Row:
+        row = {
+            "topic": "orders", "partition": 0, "rank": 1, "at": self.end, "last_offset": self.end + 9,
+            "node": 1,
+            "path": "/n1/orders-0/0.log", "position": 10 * self.end, "producer_id": producer,
+            "producer_epoch": 4, "base_sequence": sequence, "timestamp_ms": BEGAN_MS + self.end, "flags": 0,
+            **columns,
+        }  # fmt: skip
+        self.end += 10
+        self.rows.append(row)
+        return row
+
+    def entry(self, producer: int, sequence: int, last: int, **columns: object) -> Row:
+        row = {
+            "topic": "orders", "partition": 0, "rank": 0, "at": self.end, "node": 1,
+            "position": 46 * producer,
+            "path": f"/n1/orders-0/{self.end}.snapshot", "producer_id": producer, "producer_epoch": 4,
+            "last_sequence": sequence, "last_offset": last, "timestamp_ms": BEGAN_MS + last - 9,
+            "first_offset": -1, "copy_first": 0, **columns,
+        }  # fmt: skip
+        self.rows.append(row)
+        return row
+
+
+@case()
+def a_snapshot_as_the_log_has_it() -> State:
+    return State()
+
+
+@case()
+def a_log_that_goes_on_after_the_snapshot() -> State:
+    state = State()
+    state.data(0, 20, producer_epoch=4)
+    state.data(2, 0, producer_epoch=5)
+    return state
+
+
+@case("integrity.snapshot")
+def a_sequence_is_another() -> State:
+    state = State()
+    state.entries[1]["last_sequence"] -= 1
+    return state
+
+
+@case("integrity.snapshot")
+def an_epoch_is_above_the_logs() -> State:
+    state = State()
+    state.entries[1]["producer_epoch"] += 1
+    return state
+
+
+@case("integrity.snapshot")
+def an_epoch_is_below_the_logs() -> State:
+    state = State()
+    state.entries[1]["producer_epoch"] -= 1
+    return state
+
+
+@case()
+def the_marker_of_a_higher_epoch_was_compacted_away() -> State:
+    state = State(flags=FLAG_COMPACTED)
+    state.entries[1].update(producer_epoch=5, last_sequence=-1, last_offset=-1)
+    return state
+
+
+@case("integrity.snapshot")
+def a_producer_is_not_in_it() -> State:
+    state = State()
+    state.rows.remove(state.entries[1])
+    return state
+
+
+@case()
+def the_producer_that_wrote_longest_ago_is_not_in_it() -> State:
+    state = State()
+    state.rows.remove(state.entries[0])
+    return state
+
+
+@case()
+def a_producer_that_is_older_than_all_but_one_whose_transaction_is_open() -> State:
+    """A broker forgets no producer while its transaction is open."""
+    state = State()
+    state.entries[0]["first_offset"] = 30
+    state.rows.remove(state.entries[1])
+    return state
+
+
+@case()
+def a_copy_that_never_held_the_producer() -> State:
+    state = State(1)
+    state.rows.remove(state.entries[1])
+    for each in state.entries:
+        each["copy_first"] = 20
+    return state
+
+
+@case()
+def a_producer_comes_only_after_the_snapshot() -> State:
+    state = State()
+    state.data(9, 0)
+    return state
+
+
+@pytest.mark.parametrize("flag", [FLAG_OPAQUE, FLAG_HOLE, FLAG_DISPLACED])
+def test_what_comes_after_a_batch_that_is_not_as_it_was_is_not_judged(flag: int) -> None:
+    state = State()
+    state.rows[2]["flags"] = flag
+    state.entries[1]["last_sequence"] -= 1
+    assert said(feed(SNAPSHOTS, state.rows)) == []
+
+
+@pytest.mark.parametrize("sizes", [(1_000_000,), (1,), (3, 1)])
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_found_in_a_producer_snapshot(name: str, sizes: tuple[int, ...]) -> None:
+    make, expected = CASES[name]
+    found = feed(SNAPSHOTS, make().rows, sizes)
+    assert said(found) == expected
+    assert all(each["path"].endswith(".snapshot") and each["producer_id"] == 1 for each in found)

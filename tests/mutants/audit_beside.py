@@ -1,0 +1,172 @@
+"""What is broken on purpose in the audit's checks of directories, files beside a log, and ends."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+WALKS: Final = "tests/audit/walks/"
+CASES: Final = "tests/audit/checks/test_cases.py::test_one_fault_is_one_finding"
+DIRECTORIES: Final = "tests/audit/checks/test_directories.py::test_what_a_directory_says_of_itself"
+MISSING: Final = "tests/audit/checks/test_directories.py::test_which_copies_are_missing"
+SNAPSHOTS: Final = WALKS + "test_snapshots.py::test_what_is_found_in_a_producer_snapshot"
+ONE_COPY: Final = WALKS + "test_one_copy.py::test_what_is_found_in_a_copy"
+LOG: Final = WALKS + "test_log.py::test_what_is_found_in_a_log"
+FORGOTTEN: Final = (
+    WALKS + "test_control.py::test_an_id_that_is_forgotten_while_its_transaction_is_open_is_named"
+)
+MISPLACED: Final = WALKS + "test_story.py::test_a_record_in_another_partition_says_nothing_else"
+
+AUDIT_BESIDE: Final = (
+    Mutant(
+        "epoch-ahead-unasked",
+        "data of an epoch that its transactional id never had is a finding",
+        "audit/checks/judged.py",
+        "c.producer_epoch > p.last_epoch",
+        "c.producer_epoch > p.last_epoch + 9",
+        (CASES + "[data-of-an-epoch-that-was-never-given]",),
+    ),
+    Mutant(
+        "epochs-ahead-of-a-short-log",
+        "epochs that a coordinator's log which lost its end does not tell of are its one finding",
+        "audit/checks/judged.py",
+        "    cause=f\"'{AFTER_COORDINATOR}' || CAST(decided_by AS STRING)\",\n",
+        "",
+        (CASES + "[two-producers-have-epochs-that-the-coordinators-log-never-gave]",),
+    ),
+    Mutant(
+        "forgotten-while-open",
+        "a coordinator forgets an id only after its last transaction has ended",
+        "audit/walks/story.py",
+        "        if each.state == _ONGOING or each.outcome is not None:\n",
+        "        if False:\n",
+        (FORGOTTEN + "[v1]", FORGOTTEN + "[v2]"),
+    ),
+    Mutant(
+        "misplaced-unasked",
+        "a coordinator's record in a partition that is not its id's says nothing",
+        "audit/walks/story.py",
+        '        if due == self._where["partition"] or count == 1:\n',
+        "        if True:\n",
+        (MISPLACED,),
+    ),
+    Mutant(
+        "topic-id-unasked",
+        "partition.metadata names the topic of its directory",
+        "audit/checks/directories.py",
+        "    ANTI JOIN topic_ids t ON t.name = d.topic AND t.topic_id = d.identifier\n",
+        "    ANTI JOIN topic_ids t ON t.name = d.topic\n",
+        (DIRECTORIES + "[a-directory-of-another-topic-findings2-unknown2]",),
+    ),
+    Mutant(
+        "topic-id-forgotten",
+        "an id that the metadata log may have forgotten is unknown",
+        "audit/checks/directories.py",
+        "CASE WHEN o.name IS NOT NULL OR w.many > 0 THEN 1",
+        "CASE WHEN TRUE THEN 1",
+        (DIRECTORIES + "[a-directory-of-an-id-that-the-metadata-log-may-have-forgotten-findings4-unknown4]",),
+    ),
+    Mutant(
+        "node-unasked",
+        "a directory is of the node that registered it",
+        "audit/checks/directories.py",
+        "     AND s.broker_id = d.broker_id\n",
+        "",
+        (DIRECTORIES + "[a-node-that-another-one-registered-findings8-unknown8]",),
+    ),
+    Mutant(
+        "missing-copy-unsaid",
+        "a node that was given and lacks its copy is named",
+        "audit/checks/judged.py",
+        "WHERE given = 1 AND lacks = 1\n",
+        "WHERE given = 2 AND lacks = 1\n",
+        (MISSING + "[a-replicas-directory-is-not-there-expected1]",),
+    ),
+    Mutant(
+        "node-not-given-is-missing",
+        "of a node that was not given nothing is missing",
+        "audit/checks/judged.py",
+        "WHERE given = 1 AND lacks = 1\n",
+        "WHERE lacks = 1\n",
+        (MISSING + "[a-replicas-node-was-not-given-expected3]",),
+    ),
+    Mutant(
+        "not-given-unsaid",
+        "partitions all of whose replicas are elsewhere are counted",
+        "audit/checks/judged.py",
+        "HAVING max(given) = 0\n",
+        "HAVING max(given) = 2\n",
+        (MISSING + "[no-replicas-node-was-given-expected4]",),
+    ),
+    Mutant(
+        "beyond-end-unasked",
+        "an offset that took effect lies within its partition",
+        "audit/checks/groups.py",
+        "s.committed_offset > e.log_end\n",
+        "s.committed_offset > e.log_end + 99\n",
+        (CASES + "[a-transaction-commits-an-offset-beyond-the-end]",),
+    ),
+    Mutant(
+        "beyond-end-of-an-aborted-one",
+        "an offset that took no effect may lie anywhere",
+        "audit/checks/groups.py",
+        "        WHERE s.outcome = 'committed'\n    ) AS numbered WHERE turn = 1\n",
+        "    ) AS numbered WHERE turn = 1\n",
+        (CASES + "[an-offset-beyond-the-end-that-never-took-effect]",),
+    ),
+    Mutant(
+        "snapshot-sequence-unasked",
+        "a producer snapshot has the sequence of the log",
+        "audit/walks/snapshots.py",
+        '        if entry["last_offset"] == last.data_last >= 0 and sequence != last.sequence:\n',
+        "        if False:\n",
+        (SNAPSHOTS + "[a-sequence-is-another-sizes0]",),
+    ),
+    Mutant(
+        "snapshot-forgets-anyone",
+        "a broker forgets the producer first that wrote longest ago",
+        "audit/walks/snapshots.py",
+        "            if is_missing and last.timestamp_ms > oldest_ms:\n",
+        "            if is_missing:\n",
+        (SNAPSHOTS + "[the-producer-that-wrote-longest-ago-is-not-in-it-sizes0]",),
+    ),
+    Mutant(
+        "snapshot-lacks-no-one",
+        "a producer that a snapshot lacks, and an older one that it has, are a finding",
+        "audit/walks/snapshots.py",
+        "            if is_missing and last.timestamp_ms > oldest_ms:\n",
+        "            if False:\n",
+        (SNAPSHOTS + "[a-producer-is-not-in-it-sizes0]",),
+    ),
+    Mutant(
+        "first-batch-unmissed",
+        "a log begins with the offset that its first file is named by",
+        "audit/walks/unbroken.py",
+        "                self._end = min(self._end, self._earliest_start)\n",
+        "                pass\n",
+        (ONE_COPY + "[sizes0-the-first-batch-of-a-log-is-gone]",),
+    ),
+    Mutant(
+        "epoch-file-may-begin-late",
+        "a leader-epoch-checkpoint begins where its log does",
+        "audit/walks/copy.py",
+        "    differs |= (epoch >= 0) & is_before\n",
+        "",
+        (ONE_COPY + "[sizes0-a-leader-epoch-file-that-begins-behind-the-log]",),
+    ),
+    Mutant(
+        "epoch-file-of-a-running-broker",
+        "a file that a deletion of records cut before its checkpoint was written is unknown",
+        "audit/walks/differing.py",
+        "is_before_epochs(row, log) and not log.copies[row.copy].is_clean",
+        "False",
+        (ONE_COPY + "[sizes0-a-leader-epoch-file-that-begins-behind-the-log-of-a-broker-that-ran]",),
+    ),
+    Mutant(
+        "first-sequence-of-any-number",
+        "a producer's first batch in a log that is kept whole has sequence 0",
+        "audit/walks/log.py",
+        "            self._begins_at = 0\n",
+        "            pass\n",
+        (LOG + "[a-producers-first-batch-of-a-whole-log-does-not-begin-at-0]",),
+    ),
+)
