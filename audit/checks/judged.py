@@ -124,6 +124,7 @@ _EPOCHS_AHEAD: Final = findings(
     subject="producer {producer_id} epoch {producer_epoch}",
     detail="epoch {producer_epoch} was never given: the coordinator's log ends with epoch {last_epoch}",
     cause=f"'{AFTER_COORDINATOR}' || CAST(decided_by AS STRING)",
+    coordinator_partition="decided_by",
 )
 
 RECORDS_ONCE: Final = Text("""

@@ -4,14 +4,15 @@ Cheapest    of all ways to read the two sequences side by side the one with the 
             Times only choose between ways that cost the same: which of ten equal markers is missing.
 Epochs      a turn and an outcome of different epochs are never the same transaction. Clients of
             transactions V2 have one transaction for each epoch, so theirs are paired by it.
-Free        turns before the first outcome that is left, where the coordinator's log is not whole; outcomes
+Free        where the coordinator's log is not whole, turns of epochs below the first one that it tells of,
+            and of that one those before its first outcome; outcomes
             whose marker may lie where the partition's log is not kept; what the coordinator has open, or is
             still ending.
 """
 
 from typing import Any, Final, NamedTuple
 
-from fencepost.audit.walks.columns import FLAG_HOLE, FLAG_OPAQUE, FLAG_UNCOMMITTED
+from fencepost.audit.walks.columns import FLAG_COMPACTED, FLAG_HOLE, FLAG_OPAQUE, FLAG_UNCOMMITTED
 
 ABORT, COMMIT, OPEN, UNDECIDED = 0, 1, 2, -1
 CELLS_MAX: Final = 250_000  # of the table that is worked out; longer sequences lose their equal ends first
@@ -210,10 +211,22 @@ def _alone(sides: Sides, at: int, turn_at: int) -> tuple[str, int]:
     return MISSING, _COST[MISSING] - (100 if flags & FLAG_OPAQUE else 50 if flags & FLAG_HOLE else 0)
 
 
+def _is_before(sides: Sides, at: int, turn: Row) -> bool:
+    """Whether its outcome may lie where the coordinator's log is not kept."""
+    epoch = turn["producer_epoch"]
+    if at or epoch < sides.first_epoch:
+        return bool(epoch < sides.first_epoch)
+    if turn["flags"] & FLAG_COMPACTED:  # markers of outcomes that the log has may be gone
+        return True
+    first = sides.outcomes[0] if sides.outcomes else None
+    is_known = first is not None and first["is_v2"] and first["producer_epoch"] == epoch
+    return bool(epoch == sides.first_epoch) and not is_known
+
+
 def _unexplained(sides: Sides, at: int, turn_at: int) -> tuple[str, int]:
     """A turn without an outcome."""
     turn = sides.turns[turn_at]
-    if not sides.is_whole and (at == 0 or turn["producer_epoch"] < sides.first_epoch):
+    if not sides.is_whole and _is_before(sides, at, turn):
         return BEFORE, 0
     if turn["control_type"] == UNDECIDED:
         return RETRY, 0

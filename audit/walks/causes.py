@@ -296,7 +296,7 @@ _LINKS: Final = (
     _Rule(("offsets.hole",), ("states", "markers.missing", "sequences"), _in_hole),
     _Rule(("integrity.record", "integrity.version"), ("states",), _between),
     _Rule(("integrity.side_file",), ("integrity.leader_epochs", *_BESIDE), _same("path")),
-    _Rule(("offsets.hole", "replicas.short"), ("markers", "hanging", "fencing"),
+    _Rule(("offsets.hole", "replicas.short"), ("markers", "hanging", "fencing", "epochs.ahead"),
           lambda cause, row: cause["topic"] == STATES_TOPIC
           and cause["partition"] == row.get("coordinator_partition")),
     _Rule(("replicas.short",), ("markers.missing",), _same("topic", "partition")),

@@ -72,8 +72,10 @@ class Judge:
             self._step(step, at > last_pair, steps[at + 1] if at + 1 < len(steps) else None)
 
     def _is_cleaned(self, turn: Row) -> bool:
-        """Whether compaction took the marker of its data: it never comes to where data is open."""
-        if not self._context.row["compacted"] or turn["control_type"] is not None:
+        """Whether its log is not kept where its marker was: compaction never comes to where data is open, and
+        retention had yet to come in the copy that has it.
+        """
+        if turn["control_type"] is not None:
             return False
         return bool((turn["data_last"] or 0) < self._context.kept_from)
 
@@ -246,7 +248,7 @@ class Judge:
             return
         if not _is_empty_commit(turn) or following["data_ms"] is None:
             return
-        if not step.turn and self._context.kept_from > 0:  # its data is what the log no longer has
+        if (turn["since_offset"] or 0) < self._context.kept_from:  # its data is what the log no longer has
             return
         after = self._outcomes[step.outcome + 1] if step.outcome + 1 < len(self._outcomes) else None
         began = outcome["started_ms"] - _SKEW_MS <= following["data_ms"] <= outcome["prepared_ms"]

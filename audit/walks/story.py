@@ -4,7 +4,8 @@ Cleaned     below its unbroken part a compacted log may lack any record between 
             were cleaned apart: of such records only the id's last says something, if none follows.
 Outcome     a PrepareCommit or PrepareAbort; of a CompleteX that follows none, what it implies. The record
             that is missing is a finding where the log is unbroken.
-Regressed   a record whose (producer id, epoch) its id had left before: a finding; nothing follows from it.
+Regressed   a record whose (producer id, epoch) its id had left before, where compaction was too: a finding;
+            nothing follows from it.
 Misplaced   a record in another partition than the one that its id's hash names; nothing follows from it.
 Shared      a producer id is of one transactional id only. The record of another is read with its id's own.
 Timeouts    a coordinator aborts what is open too long within its sweep of ten seconds: judged at the last
@@ -102,6 +103,8 @@ class _Story:
         if self._is_misplaced(name, row):
             return
         each = self._ids.get(name)
+        if each is not None and each.is_cleaned and self._is_back(each, row):
+            return
         if each is None or each.is_cleaned:
             each = self._ids[name] = _Id(name)
             each.is_cleaned = bool(row["flags"] & FLAG_COMPACTED) and row["offset"] < row["unbroken_offset"]
@@ -131,6 +134,15 @@ class _Story:
             said = f"{name} belongs to partition {due} of {count}"
             self._add(row, "states", "misplaced", said, subject=name)
         return True
+
+    def _is_back(self, each: _Id, row: Found) -> bool:
+        """Whether it is of an epoch that its id had left before, whatever was cleaned between."""
+        pair = each.pair
+        if pair is None or row["forgotten"] or row["producer_id"] != pair.producer_id:
+            return False
+        if row["producer_epoch"] < pair.epoch:
+            self._regressed(each, row, pair)
+        return bool(row["producer_epoch"] < pair.epoch)
 
     def _forgotten(self, each: _Id, row: Found) -> None:
         """A coordinator forgets an id only after its last transaction has ended."""

@@ -10,6 +10,7 @@ DIRECTORIES: Final = "tests/audit/checks/test_directories.py::test_what_a_direct
 MISSING: Final = "tests/audit/checks/test_directories.py::test_which_copies_are_missing"
 SNAPSHOTS: Final = WALKS + "test_snapshots.py::test_what_is_found_in_a_producer_snapshot"
 ONE_COPY: Final = WALKS + "test_one_copy.py::test_what_is_found_in_a_copy"
+MARKERS: Final = WALKS + "test_markers.py::test_what_is_found_of_markers"
 LOG: Final = WALKS + "test_log.py::test_what_is_found_in_a_log"
 FORGOTTEN: Final = (
     WALKS + "test_control.py::test_an_id_that_is_forgotten_while_its_transaction_is_open_is_named"
@@ -168,5 +169,13 @@ AUDIT_BESIDE: Final = (
         "            self._begins_at = 0\n",
         "            pass\n",
         (LOG + "[a-producers-first-batch-of-a-whole-log-does-not-begin-at-0]",),
+    ),
+    Mutant(
+        "all-before-the-first-outcome",
+        "of an epoch above the first that a compacted coordinator's log tells of, all is told",
+        "audit/walks/align.py",
+        "    return bool(epoch == sides.first_epoch) and not is_known\n",
+        "    return True\n",
+        (MARKERS + "[a-marker-of-an-epoch-that-the-coordinator-had-for-another-partition-sizes0]",),
     ),
 )

@@ -147,7 +147,7 @@ AUDIT_WALKS: Final = (
         "trimmed-data-is-late",
         "a marker at the start of a trimmed log ends data that the log no longer has",
         "audit/walks/judge.py",
-        "        if not step.turn and self._context.kept_from > 0:",
+        '        if (turn["since_offset"] or 0) < self._context.kept_from:',
         "        if False:",
         (PAIRS + "[a-marker-at-the-start-of-a-trimmed-log-is-not-early]",),
     ),

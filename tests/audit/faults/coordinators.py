@@ -19,7 +19,7 @@ from tests.audit.faults.extra import NEVER, told_from
 from tests.audit.faults.fault import Ground, NoPlace, Planted
 from tests.audit.faults.producers import Plant
 from tests.audit.faults.states import _states
-from tests.audit.faults.tree import STATES, Entry, Log, edited
+from tests.audit.faults.tree import STATES, Entry, Log, edited, log_start
 
 EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT = range(6)
 PREPARED: Final = (PREPARE_COMMIT, PREPARE_ABORT)
@@ -77,7 +77,7 @@ def flipped(*, both: bool) -> Plant:
     """A transaction was prepared to the other outcome than its markers say; or it ended so, too."""
 
     def plant(ground: Ground) -> Planted:
-        one = ground.choose(_ended(ground))
+        one = ground.choose(each for each in _ended(ground) if _markers(ground, each))
         ground.break_log(STATES)
         changed = [one.prepared, one.completed] if both else [one.prepared]
         entries: list[Entry] = []
@@ -339,14 +339,16 @@ def _of_id(log: Log, transactional_id: str) -> list[Entry]:
 
 
 def _markers(ground: Ground, one: _Ended) -> list[Entry]:
-    """Of the transaction's producer, on users' partitions: written between its preparation and its end."""
+    """Of the transaction's producer, on users' partitions: written between its preparation and its end, and
+    not deleted since.
+    """
     first, last = one.prepared.header.base_timestamp_ms, one.completed.header.max_timestamp_ms
     return [
         entry
         for log in ground.tree.partitions()
         for entry in log.entries
         if entry.is_marker and entry.producer[0] == one.record.producer_id
-        if first <= entry.header.max_timestamp_ms <= last
+        if first <= entry.header.max_timestamp_ms <= last and entry.header.base_offset >= log_start(log)
     ]
 
 

@@ -326,6 +326,15 @@ def _shift_sides(log: Log) -> None:
             write_anew(file, moved)
 
 
+def log_start(log: Log) -> int:
+    """Below it records are deleted, whether or not they are still in a file."""
+    file = log.folder.parent / "log-start-offset-checkpoint"
+    lines = file.read_text("utf-8").splitlines()[2:] if file.exists() else []
+    named = [line.split() for line in lines]
+    return max((int(at) for topic, number, at in named if (topic, int(number)) == (log.topic, log.partition)),
+               default=0)  # fmt: skip
+
+
 def _move_watermark(log: Log, by: int) -> None:
     """In the checkpoint of the log's directory, if that names the log."""
     file = log.folder.parent / "replication-offset-checkpoint"

@@ -2,9 +2,11 @@
 
 import pytest
 
+from fencepost.audit.walks.columns import FLAG_COMPACTED
 from tests.audit.walks.chain import Chain, audited, roots
-from tests.audit.walks.feed import Row
+from tests.audit.walks.feed import Row, said
 from tests.audit.walks.test_faults import own, own_markers, sound
+from tests.audit.walks.test_story import States, told
 from tests.audit.walks.transactions import Cluster, paired
 
 KINDS = ("v1", "v2", "ours")
@@ -105,3 +107,19 @@ def test_an_abort_within_what_an_index_says_was_aborted_is_early() -> None:
     cluster.entries.append(entry | {"first_offset": marker["base_offset"], "offset": last})
     rows = [row for row in paired(cluster) if row["check"] == "markers" and row["kind"] == "finding"]
     assert [(row["rule"], row["offset"]) for row in rows] == [("early", marker["base_offset"])]
+
+
+def test_an_epoch_below_the_one_that_compaction_left_is_named() -> None:
+    """Whatever was between them: an id's epochs only grow while it has a producer id."""
+    states = States(unbroken_offset=1, flags=FLAG_COMPACTED)
+    states.add("CompleteCommit", 9)
+    states.add("Empty", 5)
+    assert said(told(states)) == ["epochs.reused"]
+
+
+def test_an_epoch_above_the_one_that_compaction_left_is_sound() -> None:
+    states = States(unbroken_offset=1, flags=FLAG_COMPACTED)
+    states.add("CompleteCommit", 9)
+    states.add("Empty", 10)
+    states.add("Empty", 0, producer=9)
+    assert said(told(states)) == []

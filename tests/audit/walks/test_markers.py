@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from fencepost.audit.walks.columns import FLAG_OPAQUE
+from fencepost.audit.walks.columns import FLAG_COMPACTED, FLAG_OPAQUE
 from tests.audit.walks.feed import Row, said
 from tests.audit.walks.logs import PRODUCER
 from tests.audit.walks.test_pairs import Make, kafka, ours
@@ -19,6 +19,42 @@ def case(*expected: str) -> Callable[[Make], Make]:
         return make
 
     return add
+
+
+# Where the coordinator's log was compacted
+
+
+def compacted(cluster: Cluster, first: int) -> Cluster:
+    """The coordinator's log tells of what came from its offset ``first`` on."""
+    del cluster.states.rows[:first]
+    for row in cluster.states.rows:
+        row.update(unbroken_offset=first, flags=FLAG_COMPACTED)
+    return cluster
+
+
+@case("?markers.without_transaction", "markers.without_transaction")
+def a_marker_of_an_epoch_that_the_coordinator_had_for_another_partition() -> Cluster:
+    cluster = compacted(kafka("Commit", "Commit", "Commit", "Commit", bumps=True), 6)
+    for row in cluster.states.rows[-3:]:
+        row["partitions"] = [{"topic": "elsewhere", "partition": 0}]
+    cluster.log.rows.remove(cluster.log.rows[-2])
+    return cluster
+
+
+@case("?markers.without_transaction")
+def a_marker_of_the_first_epoch_that_is_told_of() -> Cluster:
+    """It may have ended a transaction that compaction has taken: one epoch had many of them."""
+    cluster = compacted(kafka("Commit", "Commit", "Commit", "Commit"), 6)
+    for row in cluster.states.rows:
+        row["partitions"] = [{"topic": "elsewhere", "partition": 0}]
+    return cluster
+
+
+@case("?markers.without_transaction", "markers.wrong_outcome")
+def the_first_outcome_that_is_told_of_with_an_epoch_of_its_own() -> Cluster:
+    cluster = compacted(kafka("Commit", "Commit", "Commit", bumps=True), 3)
+    cluster.markers()[1]["control_type"] = 0
+    return cluster
 
 
 # Exchanged
