@@ -19,6 +19,7 @@ from fencepost.broker.partition import Partition
 from fencepost.broker.partitions import Partitions
 from fencepost.broker.unknown_partitions import UnknownPartitions
 from fencepost.controller.errors import ApiError, ErrorCode
+from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset
 from fencepost.wire.dispatch import Context, Reply
 from fencepost.wire.k01_fetch import (
@@ -162,7 +163,7 @@ class FetchEndpoint:
                     records = log.read(offset, bytes_max, upper, at_least_one=at_least_one)
             except ApiError as error:
                 code = error.code
-            except OSError as error:
+            except (OSError, CorruptData) as error:
                 self._partitions.fail(partition, error, doing="read")
                 code = ErrorCode.KAFKA_STORAGE_ERROR
         return FetchedPartition(

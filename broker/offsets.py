@@ -15,6 +15,7 @@ from fencepost.broker.partition import Partition
 from fencepost.broker.partitions import Partitions
 from fencepost.broker.unknown_partitions import UnknownPartitions
 from fencepost.controller.errors import ErrorCode
+from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset, Term
 from fencepost.wire.dispatch import Context, Reply
 from fencepost.wire.k01_fetch import READ_COMMITTED
@@ -102,7 +103,7 @@ class OffsetsEndpoint:
             return OffsetFound(query.topic, query.index, code)
         try:
             found = _offset_at(partition, query.timestamp_ms, isolation_level)
-        except OSError as error:
+        except (OSError, CorruptData) as error:
             self._partitions.fail(partition, error, doing="read")
             return OffsetFound(query.topic, query.index, ErrorCode.KAFKA_STORAGE_ERROR)
         if found is None:

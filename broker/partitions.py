@@ -181,8 +181,8 @@ class Partitions:
                     await self._delete_lost(topic, index, lost.topic_id)
         self._limited_log.flush()
 
-    def fail(self, partition: Partition, error: OSError, *, doing: str) -> None:
-        """Take a partition offline: after an OSError it is unknown what its log holds.
+    def fail(self, partition: Partition, error: OSError | CorruptData, *, doing: str) -> None:
+        """Take a partition offline: after an OSError it is unknown what its log holds, or its bytes changed.
 
         Not for want of a file descriptor: then nothing was done, and the next request may find one.
         """
@@ -190,7 +190,8 @@ class Partitions:
             return
         if self._is_exhausted(error, str(partition), doing):
             return
-        directory = self._directories.fail(partition.log.directory, error)
+        is_damaged = isinstance(error, CorruptData)
+        directory = None if is_damaged else self._directories.fail(partition.log.directory, error)
         for each in (partition,) if directory is None else tuple(self):
             if directory is None or each.log.directory.parent == directory:
                 self._take_offline(

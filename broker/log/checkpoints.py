@@ -49,6 +49,10 @@ class LeaderEpochs:
             if save:
                 self.save()
 
+    def is_settled(self, offset: Offset) -> bool:
+        """A later epoch is known: which one the batch at ``offset`` is of was written down before it."""
+        return bool(self._starts) and offset < self._starts[-1][1]
+
     def at(self, offset: Offset) -> Term:
         """The epoch of the batch at ``offset``."""
         number = bisect_right([start for _, start in self._starts], offset)
@@ -64,10 +68,12 @@ class LeaderEpochs:
         found = self._starts[number - 1][0] if number else epoch
         return EpochEnd(found, self._starts[number][1])
 
-    def forget_after(self, end: Offset) -> None:
-        """The log ends at ``end``."""
+    def forget_after(self, end: Offset) -> bool:
+        """The log ends at ``end``. True: an epoch is forgotten, and must not come back with a lost file."""
+        known = len(self._starts)
         while self._starts and self._starts[-1][1] >= end:
             self._starts.pop()
+        return len(self._starts) < known
 
     def forget_before(self, start: Offset) -> None:
         """The log begins at ``start``: the epoch that it begins in begins there now."""
@@ -75,14 +81,16 @@ class LeaderEpochs:
         kept = [(known, begin) for known, begin in self._starts if begin > start]
         self._starts = [(epoch, start), *kept] if epoch != NO_EPOCH else kept
 
-    def save(self) -> None:
+    def save(self, *, durable: bool = False) -> None:
         """Replace the file. Not flushed: if it is lost, the batches tell their epochs again."""
         lines = ["0", str(len(self._starts)), *(f"{epoch} {start}" for epoch, start in self._starts)]
-        replace_file(self._path, "\n".join(lines).encode("ascii") + b"\n")
+        replace_file(self._path, "\n".join(lines).encode("ascii") + b"\n", durable=durable)
 
 
 def _parse(text: str) -> list[tuple[Term, Offset]]:
     lines = text.splitlines()
+    if not text.endswith("\n"):
+        raise CorruptData(f"{EPOCHS_FILE}: it ends inside a line")
     if len(lines) < 2 or lines[0] != "0" or int(lines[1]) != len(lines) - 2 or len(lines) > EPOCHS_MAX:
         raise CorruptData(f"{EPOCHS_FILE}: expected version 0, a count and as many lines")
     starts = []

@@ -74,8 +74,7 @@ def recover(directory: Path, index_interval_bytes: int, now_ms: int, machine_wen
     if not log.epochs_known and any(segment.size for segment in log.segments):
         _read_epochs(log)
     _open_segments(log)
-    log.epochs.forget_after(log.end)
-    log.epochs.save()
+    log.epochs.save(durable=log.epochs.forget_after(log.end))
     for segment in log.segments[:-1]:
         segment.close()
     return log
@@ -116,6 +115,19 @@ def snapshots_in(directory: Path) -> list[Offset]:
     return sorted(Offset(int(matched[1])) for matched in names if matched is not None)
 
 
+def lost_segment(directory: Path) -> Damage | None:
+    """The first segment behind the last one of which only an index is there, where no snapshot says more."""
+    bases = {path.stem for path in directory.glob("*.log")}
+    if not bases and snapshots_in(directory):
+        return None
+    indexes = (path.stem for suffix in SUFFIXES[1:] for path in directory.glob(f"*{suffix}"))
+    lost = min((stem for stem in indexes if stem > max(bases, default="")), default=None)
+    if lost is None:
+        return None
+    reason = "its indexes are there, its batches are not"
+    return Damage(directory / f"{lost}.log", 0, 0, Offset(int(lost)), reason)
+
+
 def header_placed(header: BatchHeader, position: int) -> Placed:
     """What a segment's indexes need to know of a batch."""
     return Placed(
@@ -150,9 +162,16 @@ def _damaged(log: Recovered, segment: Path, position: int, offset: Offset, reaso
 
 
 def _tidy(log: Recovered) -> None:
-    """Away with what a killed process left: half a replacement, indexes of a deleted segment."""
+    """Away with what a killed process left: half a replacement, indexes of a deleted segment.
+
+    A segment's batches are deleted last: only a crash of the machine leaves indexes behind the last one.
+    Raises   DamagedLog.
+    """
     for path in log.directory.glob("*.tmp"):
         path.unlink()
+    lost = lost_segment(log.directory)
+    if lost is not None and not log.machine_went_down:
+        raise DamagedLog(lost)
     for suffix in SUFFIXES[1:]:
         for path in log.directory.glob(f"*{suffix}"):
             if not path.with_suffix(".log").exists():
@@ -315,7 +334,8 @@ def _take_batch(log: Recovered, segment: Segment, content: memoryview, expected:
     due = log.epochs.at(expected)
     if header.leader_epoch < log.epochs.latest and header.leader_epoch < due:
         raise CorruptData(f"a batch of epoch {header.leader_epoch} follows {due}")
-    if header.leader_epoch != due and log.epochs_known and not log.machine_went_down:
+    written = log.epochs_known and (not log.machine_went_down or log.epochs.is_settled(expected))
+    if header.leader_epoch != due and written:
         raise CorruptData(f"a batch of epoch {header.leader_epoch}, by {EPOCHS_FILE} it is of {due}")
     if header.producer_id >= 0 and not header.is_control:
         log.states.take(header, expected, log.now_ms)

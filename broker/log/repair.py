@@ -14,7 +14,7 @@ from typing import Final
 from fencepost.broker.log.checkpoints import sync_path
 from fencepost.broker.log.damage import Damage, damage_at, whole_batches
 from fencepost.broker.log.read_ahead import ReadAhead
-from fencepost.broker.log.recovery import snapshot_path, snapshots_in
+from fencepost.broker.log.recovery import lost_segment, snapshot_path, snapshots_in
 from fencepost.broker.log.segment import SUFFIXES, Segment
 from fencepost.records.batch import checked_header
 from fencepost.records.invariant import CorruptData
@@ -83,6 +83,8 @@ def inspect(directory: Path, *, machine_went_down: bool) -> Inspected:
         )
         size = 0 if last is None else last.size
         damage = Damage(path, size, size, point if last is None else end, reason)
+    if damage is None and not machine_went_down:
+        damage = lost_segment(directory)
     for segment in segments:
         segment.close()
     lost = None if damage is None else _lost(damage, segments)
@@ -99,7 +101,7 @@ def cut(damage: Damage) -> None:
     kept_base = base if damage.position or base == damage.offset else base - 1
     for each in reversed(list_segments(directory)):
         if each.base > kept_base:
-            for suffix in SUFFIXES:
+            for suffix in reversed(SUFFIXES):
                 each.path.with_suffix(suffix).unlink(missing_ok=True)
     if kept_base == base:
         if damage.segment.exists():

@@ -223,9 +223,9 @@ class Segment:
         OPEN_FILES.closed(self)
 
     def delete(self) -> None:
-        """Close the segment and delete its files."""
+        """Close the segment and delete its files, the batches last: if killed, it shows what was there."""
         self.close()
-        for suffix in SUFFIXES:
+        for suffix in reversed(SUFFIXES):
             self.path.with_suffix(suffix).unlink(missing_ok=True)
 
     def _trust_times(self) -> None:

@@ -33,6 +33,7 @@ from tests.broker.data_stage import (
     values,
 )
 from tests.broker.fake_controller import play
+from tests.broker.whole_broker import Stage
 from tests.together import table
 
 
@@ -182,5 +183,34 @@ def test_the_end_of_a_leader_epoch_is_told(tmp_path: Path) -> None:
             here, nowhere = (await on.call(OFFSET_FOR_LEADER_EPOCH, request)).partitions
             assert (here.error_code, here.leader_epoch, here.end_offset) == (0, 0, 1)
             assert nowhere.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    play(story)
+
+
+def test_bytes_that_changed_take_their_partition_offline_and_no_other(tmp_path: Path) -> None:
+    """Fetch and ListOffsets walk headers: one that leads nowhere is answered 56, not with an error of all."""
+
+    def damage(on: Stage, index: int) -> None:
+        partition = on.broker._data._partitions.find(TOPIC, index)
+        assert partition is not None
+        path = partition.log.directory / f"{0:020d}.log"
+        raw = bytearray(path.read_bytes())
+        raw[8] ^= 0x40  # the length of its first batch
+        path.write_bytes(raw)
+
+    async def story() -> None:
+        async with hosting(tmp_path, HERE, HERE, HERE) as on:
+            await produced(on, produce(batch(b"a"), batch(b"b"), batch(b"c")))
+            damage(on, 0)
+            damage(on, 1)
+            answer = await on.call(FETCH, fetch(0, partitions=3, max_bytes=10), 12)
+            codes = [row.error_code for row in answer.partitions]
+            offline = ErrorCode.KAFKA_STORAGE_ERROR
+            assert codes == [offline, offline, ErrorCode.NONE]
+            damage(on, 2)
+            query = OffsetQuery(TOPIC, 2, MAX_TIMESTAMP)
+            listed = await on.call(LIST_OFFSETS, ListOffsets((query,)), 7)
+            assert listed.partitions[0].error_code == offline
+            assert not list(on.broker._data._partitions)
 
     play(story)

@@ -36,3 +36,6 @@ def test_what_is_written_after_the_recovery_is_of_this_start_of_the_machine(
     directory.remember()
     directory.release()
     assert (tmp_path / LOCK_FILE).read_text() == "\n"
+    again = LogDirectory(tmp_path)
+    assert again.machine_went_down, "what was remembered of it says nothing either"
+    again.release()
