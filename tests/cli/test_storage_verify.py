@@ -24,6 +24,7 @@ from fencepost.settings.node_clock import NodeClock
 from fencepost.settings.node_identity import read_identity
 from fencepost.snapshots.reader import APPLIED
 from fencepost.snapshots.store import Store
+from fencepost.snapshots.sums import SEAL
 from tests.broker.log.builders import NOW_MS, UNVERIFIED, append, batch
 from tests.harness.command import here
 from tests.snapshots.archives import filled
@@ -159,6 +160,20 @@ def test_a_process_that_dies_of_a_broken_page_is_a_finding(
     node = report(cluster, capsys, 1)
     (damaged,) = [each for each in node["parts"] if not each["sound"]]
     assert f"died by signal {int(signal.SIGKILL)}" in damaged["reason"]
+
+
+def test_no_byte_is_changed_though_the_store_has_no_seal(cluster: LocalCluster, capsys: Capture) -> None:
+    """A start would write one."""
+    home = cluster.node(1).config.directory
+    store = Store.open(home / "store")
+    store.meta_delete(SEAL)
+    store._must_seal = False
+    store.commit()
+    store.close()
+    before = (home / "store" / "data.mdb").read_bytes()
+    found = report(cluster, capsys, 0)
+    assert any("not sealed yet" in part["holds"] for part in found["parts"])
+    assert (home / "store" / "data.mdb").read_bytes() == before
 
 
 def test_a_running_node_is_refused(cluster: LocalCluster, capsys: Capture) -> None:

@@ -45,6 +45,8 @@ from tests.mutants.membership import MEMBERSHIP
 from tests.mutants.mutant import Mutant
 from tests.mutants.names import NAMES
 from tests.mutants.offsets import OFFSET_MUTANTS
+from tests.mutants.on_disk import ON_DISK
+from tests.mutants.partition_logs import PARTITION_LOGS
 from tests.mutants.pending_offsets import PENDING_OFFSETS
 from tests.mutants.producer_ids import PRODUCER_IDS
 from tests.mutants.registry import REGISTRY
@@ -341,6 +343,8 @@ MUTANTS: Final = (
     *HAZARDS,
     *DRIVER,
     *DAMAGE,
+    *ON_DISK,
+    *PARTITION_LOGS,
     *DIGESTS,
     *DISKS,
     *DOORS,

@@ -199,6 +199,21 @@ def test_compaction_forgets_what_lies_before(tmp_path: Path) -> None:
     store.abandon()
 
 
+def test_its_bytes_shrink_with_what_it_forgets_and_cuts(tmp_path: Path) -> None:
+    """They decide when a snapshot is due: bytes that only grow make one due for ever."""
+    store = Store.open(tmp_path / "store", sync=False)
+    journal = filled(store, 9, commit=6)
+    journal.compact(LogIndex(4))
+    journal.deleteEntriesFrom(4)
+    assert [index for _, index, _ in journal] == [4, 5, 6, 7]
+    assert journal.bytes == 4 * len(b"\0n")
+    journal.reset(LogIndex(6), Term(1))
+    journal.flush()
+    store, again = reopened(store)
+    assert again.bytes == journal.bytes == 2 * len(b"\0n")
+    store.abandon()
+
+
 def test_h8_a_kill_in_a_compaction_leaves_the_journal_of_the_last_flush(tmp_path: Path) -> None:
     """Whole: pysyncobj's own would clear it and add what is left, entry by entry."""
     store = Store.open(tmp_path / "store", sync=False)

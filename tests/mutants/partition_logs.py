@@ -1,0 +1,164 @@
+"""What is broken on purpose in partition logs: what their files say, flushes, deletion, repair."""
+
+from typing import Final
+
+from tests.mutants.damage import REMEMBERED
+from tests.mutants.mutant import Mutant
+
+CHANGED: Final = "tests/broker/log/test_changed_files.py::"
+FLUSHES: Final = "tests/broker/log/test_log_flushes.py::"
+POWER_CUT: Final = "tests/broker/log/test_power_cut.py::test_what_was_flushed_survives_a_power_cut"
+
+PARTITION_LOGS: Final = (
+    Mutant(
+        "log-epoch-goes-back",
+        "a leader epoch below the one before it is damage, whatever file is gone",
+        "broker/log/recovery.py",
+        '        raise CorruptData(f"a batch of epoch {header.leader_epoch} follows {due}")\n',
+        "        pass\n",
+        (CHANGED + "test_an_epoch_that_goes_back_is_damage_where_no_file_says_which_is_right",),
+    ),
+    Mutant(
+        "log-settled-epoch-believed",
+        "an epoch that was written down before a later one is not taken from a batch that changed",
+        "broker/log/recovery.py",
+        "(not log.machine_went_down or log.epochs.is_settled(expected))",
+        "not log.machine_went_down",
+        (CHANGED + "test_an_epoch_that_the_file_settles_is_not_taken_from_the_batch",),
+    ),
+    Mutant(
+        "log-half-a-line-of-epochs",
+        "a file of epochs that ends inside a line says nothing",
+        "broker/log/checkpoints.py",
+        '    if not text.endswith("\\n"):\n',
+        "    if False:\n",
+        (CHANGED + "test_a_file_of_epochs_that_ends_early_takes_no_partition_offline",),
+    ),
+    Mutant(
+        "log-cut-epochs-come-back",
+        "an epoch that was cut off is gone from the disk before its offsets are written again",
+        "broker/log/recovery.py",
+        "    log.epochs.save(durable=log.epochs.forget_after(log.end))\n",
+        "    log.epochs.forget_after(log.end)\n    log.epochs.save()\n",
+        (CHANGED + "test_an_epoch_that_was_cut_off_does_not_come_back",),
+    ),
+    Mutant(
+        "log-last-segment-gone-unseen",
+        "indexes without batches behind the last segment are a lost segment",
+        "broker/log/recovery.py",
+        "    if lost is not None and not log.machine_went_down:\n",
+        "    if False:\n",
+        (CHANGED + "test_a_last_segment_that_is_gone_is_named",),
+    ),
+    Mutant(
+        "log-batches-deleted-first",
+        "a deletion that is killed leaves no index without its batches",
+        "broker/log/segment.py",
+        "        for suffix in reversed(SUFFIXES):\n",
+        "        for suffix in SUFFIXES:\n",
+        (CHANGED + "test_a_deletion_that_is_killed_leaves_no_index_without_its_batches",),
+    ),
+    Mutant(
+        "log-time-index-empty",
+        "the time index of a full segment has an entry",
+        "broker/log/recovery.py",
+        "    if is_full and segment.size and not times.count:\n",
+        "    if False:\n",
+        (CHANGED + "test_a_full_segment_without_a_time_is_indexed_again",),
+    ),
+    Mutant(
+        "log-epoch-after-its-batch",
+        "a killed append leaves no batch of an epoch that the file does not have",
+        "broker/log/partition_log.py",
+        "            self._epochs.assign(leader_epoch, self._end)"
+        "  # first: else a crash leaves what looks damaged\n"
+        "            position = active.append(batches)\n",
+        "            position = active.append(batches)\n"
+        "            self._epochs.assign(leader_epoch, self._end)\n",
+        (CHANGED + "test_a_killed_append_leaves_no_epoch_that_looks_like_damage",),
+    ),
+    Mutant(
+        "log-producers-restored-unsorted",
+        "the last stable offset is that of the oldest open transaction, after a restart, too",
+        "broker/log/producer_state.py",
+        "        opened = sorted(\n            (state.transaction_first, producer_id)\n"
+        "            for producer_id, state in table.items()\n"
+        "            if state.transaction_first != NO_OFFSET\n        )\n",
+        "        opened = [\n            (state.transaction_first, producer_id)\n"
+        "            for producer_id, state in table.items()\n"
+        "            if state.transaction_first != NO_OFFSET\n        ]\n",
+        (CHANGED + "test_open_transactions_are_restored_in_the_order_of_their_offsets",),
+    ),
+    Mutant(
+        "log-producers-without-a-checksum",
+        "a producer snapshot with a changed byte is not believed",
+        "broker/log/producer_snapshot.py",
+        "    if version != VERSION or crc != computed:\n",
+        "    if version != VERSION:\n",
+        ("tests/broker/log/test_recovery.py::test_producers_without_a_snapshot_are_what_the_log_says",),
+    ),
+    Mutant(
+        "log-snapshots-at-bases-pruned",
+        "each segment keeps the producer snapshot at its base",
+        "broker/log/durability.py",
+        "if offset not in newest | bases]",
+        "if offset not in newest]",
+        (CHANGED + "test_each_segment_keeps_the_snapshot_that_its_indexes_are_made_again_from",),
+    ),
+    Mutant(
+        "log-names-not-flushed",
+        "a flush covers the names of new segments",
+        "broker/log/durability.py",
+        "        if names_changed:\n            sync_path",
+        "        if False:\n            sync_path",
+        (POWER_CUT,),
+    ),
+    Mutant(
+        "log-failed-flush-forgotten",
+        "after a failed flush no later one succeeds",
+        "broker/log/durability.py",
+        "                self._failed = not is_exhausted(error)  # without",
+        "                pass  # without",
+        (FLUSHES + "test_a_failed_flush_fails_for_good",),
+    ),
+    Mutant(
+        "log-half-a-write-stays",
+        "a write that fails is undone",
+        "broker/log/segment.py",
+        "            os.ftruncate(self._open(), position)\n            raise\n",
+        "            raise\n",
+        (FLUSHES + "test_a_failed_write_is_undone_and_the_log_takes_no_more",),
+    ),
+    Mutant(
+        "log-unknown-boot-is-the-same-one",
+        "a machine that does not say when it was started counts as one that went down",
+        "broker/log/log_directory.py",
+        "not self._boot_id or written != self._boot_id",
+        "written != self._boot_id",
+        (REMEMBERED,),
+    ),
+    Mutant(
+        "log-changed-bytes-fail-the-whole-fetch",
+        "bytes that changed take their partition offline, and no other one",
+        "broker/fetch.py",
+        "            except (OSError, CorruptData) as error:\n",
+        "            except OSError as error:\n",
+        ("tests/broker/test_fetch.py::test_bytes_that_changed_take_their_partition_offline_and_no_other",),
+    ),
+    Mutant(
+        "repair-keeps-later-snapshots",
+        "a cut removes the producer snapshots behind it",
+        "broker/log/repair.py",
+        "        if offset > damage.offset:\n",
+        "        if False:\n",
+        ("tests/broker/log/test_damage.py::test_what_no_crash_leaves_is_kept_and_repaired_on_demand",),
+    ),
+    Mutant(
+        "repair-lost-segment-unseen",
+        "a repair sees the segment that is gone, as an opening does",
+        "broker/log/repair.py",
+        "    if damage is None and not machine_went_down:\n",
+        "    if False:\n",
+        (CHANGED + "test_a_last_segment_that_is_gone_is_repaired_on_demand",),
+    ),
+)
