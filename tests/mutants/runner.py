@@ -54,13 +54,20 @@ def copied_tree() -> Iterator[Path]:
 @contextmanager
 def broken(copy: Path, mutant: Mutant) -> Iterator[None]:
     """The copy with the mutant in it. Raises Stale."""
-    path = copy / mutant.file
-    sound = path.read_text("utf-8")
+    sound = (copy / mutant.file).read_text("utf-8")
     found = sound.count(mutant.old)
     if found != 1:
         raise Stale(f"{mutant.name}: its text is {found} times in {mutant.file}, expected once")
+    with replaced(copy / mutant.file, sound.replace(mutant.old, mutant.new)):
+        yield
+
+
+@contextmanager
+def replaced(path: Path, source: str) -> Iterator[None]:
+    """A file of the copy with another text."""
+    sound = path.read_text("utf-8")
     try:
-        _write(path, sound.replace(mutant.old, mutant.new))
+        _write(path, source)
         yield
     finally:
         _write(path, sound)
