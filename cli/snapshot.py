@@ -16,6 +16,7 @@ import msgspec
 
 from fencepost.cli.images import SNAPSHOTS, read_image
 from fencepost.cli.output import JSON, dir_option, echo_json, format_option
+from fencepost.cli.snapshot_restore import restore_snapshot
 from fencepost.cluster.console import Failed, Unreadable, WrongUsage, lines
 from fencepost.cluster.local_cluster import LocalNode, open_cluster
 from fencepost.records.invariant import CorruptData
@@ -35,6 +36,9 @@ node_option = click.option("--node", "node_id", type=int, help="Only this node. 
 @click.group()
 def snapshot() -> None:
     """Snapshots: take one, check one."""
+
+
+snapshot.add_command(restore_snapshot)
 
 
 @snapshot.command()

@@ -209,6 +209,12 @@ def create_cluster(
     return open_cluster(directory)
 
 
+def renamed_cluster(directory: Path, cluster_id: str) -> None:
+    """The cluster has another id from now on. Raises OSError."""
+    content = json.loads((directory / CLUSTER).read_text("utf-8"))
+    write_durably(directory / CLUSTER, json.dumps(content | {"cluster_id": cluster_id}) + "\n")
+
+
 def _configuration(node_id: NodeId, node_count: int, port: int) -> NodeConfig:
     def at(offset: int, node: int) -> Address:
         return Address(HOST, port + offset + node - 1)

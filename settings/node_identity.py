@@ -156,6 +156,15 @@ def without_store(path: Path, identity: Identity) -> Identity:
     return renewed
 
 
+def of_restored(path: Path, identity: Identity, cluster_id: str, voter_id: UUID) -> Identity:
+    """The identity in a restored cluster: a voter without a store yet, in the old directory. Durable."""
+    renewed = replace(identity, voter_id=voter_id, initial_voters=None, log_level=0, has_store=False)
+    renewed = replace(renewed, cluster_id=cluster_id)
+    (path / BOOTSTRAP).unlink(missing_ok=True)
+    _write_meta(path, renewed)
+    return renewed
+
+
 def _write_meta(path: Path, identity: Identity) -> None:
     meta = {
         "version": "1",

@@ -175,7 +175,7 @@ def publish(part: Path, final: Path) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """fsync a directory, so that names in it survive a crash."""
+    """fsync a file, or a directory so that names in it survive a crash."""
     fd = os.open(path, os.O_RDONLY)
     try:
         os.fsync(fd)

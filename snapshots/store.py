@@ -91,12 +91,7 @@ class Store:
     def open(cls, directory: Path, *, sync: bool = True) -> "Store":
         """Open or create. Raises StoreInUse. ``sync=False`` is for simulations only."""
         directory.mkdir(parents=True, exist_ok=True)
-        lock_fd = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(lock_fd)
-            raise StoreInUse(f"{directory} is open in another process; stop that one first") from error
+        lock_fd = _locked(directory)
         env = lmdb.open(
             str(directory),
             map_size=MAP_BYTES,
@@ -283,3 +278,20 @@ class Store:
         self.image = Image(self, header)
         self.rows_sum = self._filled_sum % MODULUS
         self.image.save()
+
+
+def require_unused(directory: Path) -> None:
+    """Raises StoreInUse while a process has the store open."""
+    if directory.is_dir():
+        os.close(_locked(directory))
+
+
+def _locked(directory: Path) -> int:
+    """A descriptor that has the store's lock. Raises StoreInUse."""
+    lock_fd = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(lock_fd)
+        raise StoreInUse(f"{directory} is open in another process; stop that one first") from error
+    return lock_fd

@@ -50,6 +50,7 @@ from tests.mutants.partition_logs import PARTITION_LOGS
 from tests.mutants.pending_offsets import PENDING_OFFSETS
 from tests.mutants.producer_ids import PRODUCER_IDS
 from tests.mutants.registry import REGISTRY
+from tests.mutants.restoring import RESTORING
 from tests.mutants.simulated import SIMULATED
 from tests.mutants.stalls_answers import STALLS_ANSWERS
 from tests.mutants.stalls_bounds import STALLS_BOUNDS
@@ -345,6 +346,7 @@ MUTANTS: Final = (
     *DAMAGE,
     *ON_DISK,
     *PARTITION_LOGS,
+    *RESTORING,
     *DIGESTS,
     *DISKS,
     *DOORS,
