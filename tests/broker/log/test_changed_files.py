@@ -102,6 +102,10 @@ def test_a_last_segment_that_is_gone_is_named(tmp_path: Path) -> None:
     with pytest.raises(DamagedLog, match=f"{last.name}.*offset {base}.*its batches are not"):
         PartitionLog.open(log.directory, SMALL, NOW_MS, machine_went_down=False)
     assert last.with_suffix(".index").exists(), "nothing is tidied away"
+    for suffix in (".index", ".timeindex"):  # each of them alone says so
+        last.with_suffix(suffix).unlink()
+        with pytest.raises(DamagedLog, match="its batches are not"):
+            PartitionLog.open(log.directory, SMALL, NOW_MS, machine_went_down=False)
     again = PartitionLog.open(log.directory, SMALL, NOW_MS, machine_went_down=True)
     assert again.end == base
     again._let_go()

@@ -1,5 +1,6 @@
 """A partition's log as its owner uses it: append, read, transactions, find by time and epoch."""
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from fencepost.controller.errors import (
     OutOfOrderSequence,
 )
 from fencepost.records.batch import decode_batch, encode_batch, iter_batches
+from fencepost.records.batch_layout import HEADER_BYTES
 from fencepost.records.types import Offset, ProducerId, Term
 from tests.broker.log.builders import (
     CODECS,
@@ -29,6 +31,7 @@ from tests.broker.log.builders import (
     offsets,
     open_log,
     read_all,
+    resealed,
 )
 from tests.together import table
 
@@ -282,3 +285,20 @@ def test_leader_epochs(tmp_path: Path) -> None:
         log.append(batch(), NOW_MS, Term(8))
     assert end_transaction(log, 1).offset == 5
     assert log.epoch_at(Offset(5)) == 9
+
+
+def test_a_time_is_found_inside_a_batch(tmp_path: Path) -> None:
+    """Its records have times of their own: the offset is that of the record, not of the batch."""
+
+    def record(number: int) -> bytes:
+        body = bytes((0, 2 * 5 * number, 2 * number, 1, 2, 0x76, 0))  # five milliseconds apart
+        return bytes((2 * len(body),)) + body
+
+    raw = batch(count=3)[:HEADER_BYTES] + b"".join(map(record, range(3)))
+    log = open_log(tmp_path)
+    append(
+        log, batch(timestamp_ms=NOW_MS - 1), resealed(raw[:35] + struct.pack(">q", NOW_MS + 10) + raw[43:])
+    )
+    found = [log.offset_for_time(NOW_MS + after) for after in (0, 1, 5, 6, 10, 11)]
+    times = {1: NOW_MS, 2: NOW_MS + 5, 3: NOW_MS + 10}
+    assert found == [*((offset, times[offset], 0) for offset in (1, 2, 2, 3, 3)), None]
