@@ -187,8 +187,10 @@ class LogDirectories:
         lock = self._at(path).lock
         return lock is None or lock.machine_went_down
 
-    def fail(self, path: Path, error: OSError) -> Path | None:
+    def fail(self, path: Path, error: OSError | CorruptData) -> Path | None:
         """The log directory of ``path``, if ``error`` shows that nothing in it can be used. None: it can."""
+        if isinstance(error, CorruptData):
+            return None
         at = self._at(path)
         if error.errno not in OF_THE_DIRECTORY and at.path.is_dir():
             return None

@@ -190,8 +190,7 @@ class Partitions:
             return
         if self._is_exhausted(error, str(partition), doing):
             return
-        is_damaged = isinstance(error, CorruptData)
-        directory = None if is_damaged else self._directories.fail(partition.log.directory, error)
+        directory = self._directories.fail(partition.log.directory, error)
         for each in (partition,) if directory is None else tuple(self):
             if directory is None or each.log.directory.parent == directory:
                 self._take_offline(

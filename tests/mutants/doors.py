@@ -187,7 +187,7 @@ DOORS: Final = (
         "no-descriptor-ends-a-partition",
         "a partition stays online when there was no descriptor",
         "broker/partitions.py",
-        "        if isinstance(error, OSError) and is_exhausted(error):\n            self._limited_log",
+        "        if is_exhausted(error):\n            self._limited_log",
         "        if False:\n            self._limited_log",
         (DESCRIPTORS + "test_a_produce_and_a_fetch_are_refused_and_the_next_ones_served[24]",),
     ),
