@@ -79,7 +79,7 @@ def test_a_cluster_goes_on_from_a_snapshot_and_its_partition_logs(tmp_path: Path
             shutil.rmtree(nodes.home(node) / "store")
         done = nodes.read("snapshot", "restore", taken, "--skip-ids", 5000)
         assert done["producer_id_end"] >= given + 5000
-        assert set(done["aborted"]) >= {"open"}
+        assert len(done["aborted"]) == 2, "by its id, or as an unknown one: the image is saved now and then"
         assert any(each.startswith("fencepost-restored-") for each in done["aborted"])
         nodes.cluster = open_cluster(nodes.directory)
         nodes.up()
