@@ -29,6 +29,7 @@ from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Log, LogIndex, NodeId, Term
 from fencepost.settings.config import NodeConfig
 from fencepost.settings.node_identity import (
+    META_PROPERTIES,
     Identity,
     StorageError,
     id_text,
@@ -149,6 +150,11 @@ def _configs(directory: Path, files: Sequence[Path]) -> list[NodeConfig]:
     return [node.config for node in open_cluster(directory).nodes]
 
 
+def _log_directories(config: NodeConfig) -> tuple[Path, ...]:
+    """Every directory of a node, that of its quorum first."""
+    return tuple(dict.fromkeys((config.directory, *config.log_directories)))
+
+
 def _require_majority(configs: Sequence[NodeConfig]) -> None:
     """Raises WrongUsage."""
     named = {config.node_id for config in configs}
@@ -178,7 +184,8 @@ def _traces(configs: Sequence[NodeConfig]) -> Traces:
         root = config.directory
         try:
             require_unused(root / STORE)
-            traces.read_partitions(root, now_ms)
+            for folder in _log_directories(config):
+                traces.read_partitions(folder, now_ms)
             for log in Log:
                 for stored in ArchiveReader(root / ARCHIVE_FOLDER / log.directory).read():
                     traces.archived(log, stored)
@@ -224,8 +231,12 @@ def _give(
                 directories.sync_directory(file)
             directories.publish(part, root / SNAPSHOTS / made.name)
         directories.sync_directory(root)
+        for folder in _log_directories(config):
+            if folder != root and (folder / META_PROPERTIES).exists():
+                other = read_identity(folder)
+                of_restored(folder, other, cluster_id, other.voter_id)
         of_restored(root, identity, cluster_id, voter_ids.get(config.node_id, identity.voter_id))
-    except OSError as error:
+    except (OSError, StorageError) as error:
         raise Failed(f"{root}: {error}. Type the same command again once that is mended") from error
     return str(kept)
 
