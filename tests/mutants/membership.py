@@ -44,7 +44,7 @@ MEMBERSHIP: Final = (
             SERVER + "test_a_leaver_is_logged_before_it_is_answered",
             SERVER + "test_a_session_ends_without_heartbeats_and_that_is_logged",
             RULES + "test_those_that_stay_are_logged_as_about_to_join_again",
-            FAILOVERS + "[failover-seed-0]",
+            FAILOVERS + "[failover-seed-2]",
         ),
     ),
     Mutant(

@@ -41,6 +41,7 @@ class LevelSimulation(Simulation):
 
     def __init__(self, seed: int, *what: Any, **more: Any) -> None:
         super().__init__(seed, *what, **more)
+        self._asked_from = 1
         self.refused = 0
         self.written = 0  # decisions with records of groups
         self.too_low = 0  # such decisions that were refused for the level
@@ -61,6 +62,7 @@ class LevelSimulation(Simulation):
                 process.kill()
                 process.log_level_max = TARGET
                 process.start()
+        self._asked_from = TARGET
         self._guarded(self._demand_the_level)
 
     # -- what happens -----------------------------------------------------------------------------
@@ -116,7 +118,7 @@ class LevelSimulation(Simulation):
             self.refused += isinstance(outcome, ApiError)
 
         process.controller.features.log_levels(
-            AskLogLevels(self.rng.randint(1, TARGET)), CONTEXT, Answering(reply)
+            AskLogLevels(self.rng.randint(self._asked_from, TARGET)), CONTEXT, Answering(reply)
         )
 
     # -- what must be true ------------------------------------------------------------------------
