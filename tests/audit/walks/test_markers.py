@@ -34,8 +34,8 @@ def compacted(cluster: Cluster, first: int) -> Cluster:
 
 @case("?markers.without_transaction", "markers.without_transaction")
 def a_marker_of_an_epoch_that_the_coordinator_had_for_another_partition() -> Cluster:
-    cluster = compacted(kafka("Commit", "Commit", "Commit", "Commit", bumps=True), 6)
-    for row in cluster.states.rows[-3:]:
+    cluster = compacted(kafka("Commit", "Commit", "Commit", "Commit", bumps=True), 9)
+    for row in cluster.states.rows:
         row["partitions"] = [{"topic": "elsewhere", "partition": 0}]
     cluster.log.rows.remove(cluster.log.rows[-2])
     return cluster
