@@ -16,13 +16,20 @@ Change = Callable[[Ground], str]
 
 
 def sequences_wrap(ground: Ground) -> str:
-    """A producer's numbers go on from 2**31 - 1 to 0, between two batches or in the middle of one."""
+    """A producer's numbers go on from 2**31 - 1 to 0, between two batches or in the middle of one.
+
+    Of a log that begins later than its producer did, or the first number would be one too many.
+    """
     log, entry = ground.choose(
         (log, entry)
         for log in ground.partitions()
-        for entry in log.entries
+        if len(log.segments) == 1
+        for entry in log.entries[1:]
         if entry.is_data and entry.header.base_sequence > 0 and _is_first_epoch(log, entry)
     )
+    (segment,) = log.segments
+    del segment.entries[0]
+    _rename(segment)
     by = SEQUENCES - entry.header.base_sequence - ground.random.randrange(entry.header.record_count)
     for each in log.entries:
         if each.is_data and each.producer == entry.producer:
