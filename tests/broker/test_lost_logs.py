@@ -181,6 +181,8 @@ def test_no_log_is_made_by_what_was_asked_before_this_process_was_registered(tmp
             on = Stage(controller, config_for(controller, tmp_path))
             await on.broker.start()
             topics = on.broker._data.topics
+            while not on.broker._data._partitions.recovered:  # before that it makes none anyway
+                await asyncio.sleep(0)
             await topics.refresh()
             await topics.look_up((TopicQuery(TOPIC),))
             assert not (tmp_path / f"{TOPIC}-0").exists()
