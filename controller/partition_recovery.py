@@ -54,7 +54,7 @@ def decide_recover(view: View, request: RecoverPartition) -> Decision[PartitionR
             f"the broker of {request.topic}-{request.partition} is fenced or not registered: start it first; "
             "it may have the log"
         )
-    before = view.get(STARTED_AT, key) or 0
+    before, _ = view.get(STARTED_AT, key) or (0, 0)
     if not before <= request.start_offset <= START_OFFSET_MAX:
         raise InvalidRequest(
             f"start offset {request.start_offset}: expected {before}, where the partition was started "
@@ -85,7 +85,7 @@ def replay(view: MutableView, record: PartitionChangeRecord) -> None:
         kept = msgspec.structs.replace(kept, directories=record.directories)
     view.put(PARTITIONS, key, kept)
     if record.start_offset >= 0:
-        view.put(STARTED_AT, key, record.start_offset)
+        view.put(STARTED_AT, key, (record.start_offset, kept.leader_epoch))
 
 
 _AS_BEFORE: Final = -2

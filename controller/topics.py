@@ -67,10 +67,10 @@ PARTITIONS: Final[Table[tuple[uuid.UUID, int], Partition]] = Table(
 COLLIDING: Final[Table[str, str]] = Table("colliding_topics", str, str.encode, bytes.decode)
 """Names with a ``.`` or ``_``, by what metrics make of them: two of one key would be one there (Kafka)."""
 
-STARTED_AT: Final[Table[tuple[uuid.UUID, int], int]] = Table(
-    "partition_starts", int, _encode_partition_key, _decode_partition_key
+STARTED_AT: Final[Table[tuple[uuid.UUID, int], tuple[int, int]]] = Table(
+    "partition_starts", tuple[int, int], _encode_partition_key, _decode_partition_key
 )
-"""At which offset a partition whose log was lost was started again; see partition_recovery.py."""
+"""(offset, leader epoch) at which a partition whose log was lost was started again: partition_recovery.py."""
 
 HOSTED: Final[Table[BrokerId, int]] = Table(
     "hosted_partitions", int, encode_int_key, lambda key: BrokerId(decode_int_key(key))

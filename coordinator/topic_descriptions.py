@@ -19,7 +19,7 @@ from fencepost.controller.brokers import BROKERS
 from fencepost.controller.decision import Decision
 from fencepost.controller.errors import ErrorCode, InvalidTopic, NotController, UnknownServerError
 from fencepost.controller.topic_creation import require_valid_name
-from fencepost.controller.topics import PARTITIONS, STARTED_AT, TOPICS, Topic, find, find_by_id
+from fencepost.controller.topics import PARTITIONS, STARTED_AT, TOPICS, Partition, Topic, find, find_by_id
 from fencepost.controller.view import View
 from fencepost.coordinator.marker_sender import CallLater
 from fencepost.quorum.port import Submit
@@ -244,5 +244,11 @@ def _partition(view: View, topic_id: uuid.UUID, index: int, live: _Live) -> Part
         replica_nodes=kept.replicas,
         isr_nodes=kept.replicas,
         offline_replicas=offline,
-        start_offset=-1 if kept.leader_epoch <= 0 else view.get(STARTED_AT, (topic_id, index)) or 0,
+        start_offset=-1 if kept.leader_epoch <= 0 else _start_offset(view, (topic_id, index), kept),
     )
+
+
+def _start_offset(view: View, key: tuple[uuid.UUID, int], kept: Partition) -> int:
+    """Where the partition was started again in its leader epoch; -1: the epoch has another reason."""
+    offset, leader_epoch = view.get(STARTED_AT, key) or (-1, -1)
+    return offset if leader_epoch == kept.leader_epoch else -1

@@ -63,7 +63,7 @@ def test_it_begins_a_leader_epoch_where_its_broker_is_now() -> None:
     kept = view.get(PARTITIONS, KEY)
     assert kept is not None
     assert (kept.leader, kept.leader_epoch, kept.directories) == (1, 1, (NEW,))
-    assert view.get(STARTED_AT, KEY) == 500
+    assert view.get(STARTED_AT, KEY) == (500, 1)
     assert recovered(view, 500) == PartitionRecovered(2, 500)
 
 

@@ -19,10 +19,12 @@ from fencepost.controller.errors import (
     NotController,
 )
 from fencepost.controller.replay import replay_record
+from fencepost.controller.restoring import Found, restore
 from fencepost.controller.topic_creation import ROWS_PER_PART_MAX
 from fencepost.controller.topics import CreateTopics, DeleteTopics, NewTopic, find
 from fencepost.controller.view import Overlay
 from fencepost.quorum.port import Decide
+from fencepost.records.schema import PartitionChangeRecord
 from fencepost.wire.dispatch import Context, Reply
 from fencepost.wire.k03_metadata import METADATA, Metadata, MetadataAnswer, TopicQuery
 from fencepost.wire.k32_describe_configs import RESOURCES_MAX, ConfigResource, DescribeConfigs
@@ -129,6 +131,26 @@ def test_a_broker_learns_that_a_partition_was_placed_in_a_directory_it_has_no_mo
         first, second = topic.partitions
         assert (first.error_code, first.leader_id, first.offline_replicas) == (ErrorCode.NONE, 1, offline)
         assert second.offline_replicas == (), "the other broker's is as it was"
+
+
+def test_a_partition_was_started_again_only_in_the_leader_epoch_of_an_operators_word() -> None:
+    """A restored image raises every leader epoch: a log that is lost then was given up by no one."""
+    stage = Stage()
+    stage.ask(CreateTopics((NewTopic("b", 2, 1),)))
+    topic_id = find(stage.image, "b").topic_id  # type: ignore[union-attr]
+    again = PartitionChangeRecord(partition_id=0, topic_id=topic_id, leader=1, start_offset=500)
+
+    def described() -> list[tuple[int, int]]:
+        rows = stage.ask(asked("b")).topics[0].partitions
+        return [(each.leader_epoch, each.start_offset) for each in rows]
+
+    assert described() == [(0, -1), (0, -1)]
+    replay_record(stage.image, again)
+    assert described() == [(1, 500), (0, -1)]
+    restore(stage.image, Found(), skip_ids=0, directories={}, now_ms=0)
+    assert described() == [(2, -1), (1, -1)]
+    replay_record(stage.image, dataclasses.replace(again, start_offset=700))
+    assert described() == [(3, 700), (1, -1)]
 
 
 def test_what_was_said_of_all_topics_is_not_said_again_when_it_is_wrong() -> None:

@@ -7,7 +7,8 @@ from tests.mutants.mutant import Mutant
 IDENTITY: Final = "tests/settings/test_node_identity.py::"
 NEW_STORE: Final = IDENTITY + "test_a_directory_without_its_store_is_a_new_one"
 LOST: Final = "tests/broker/test_lost_logs.py::"
-PLACED: Final = "tests/coordinator/test_topic_server.py::test_a_broker_learns_that_a_partition_was_placed"
+TOPICS: Final = "tests/coordinator/test_topic_server.py::"
+PLACED: Final = TOPICS + "test_a_broker_learns_that_a_partition_was_placed"
 RECOVERY: Final = "tests/controller/test_partition_recovery.py::"
 SEVERAL: Final = "tests/broker/test_log_directories.py::"
 NAMED: Final = SEVERAL + "test_a_directory_that_cannot_be_used_is_named_and_the_others_go_on"
@@ -177,8 +178,16 @@ DISKS: Final = (
         "disks-recovered-below-an-earlier-start",
         "a partition never begins below an earlier start",
         "controller/partition_recovery.py",
-        "    before = view.get(STARTED_AT, key) or 0\n",
+        "    before, _ = view.get(STARTED_AT, key) or (0, 0)\n",
         "    before = 0\n",
         (RECOVERY + "test_a_start_is_never_below_an_earlier_one_and_goes_with_its_topic",),
+    ),
+    Mutant(
+        "disks-given-up-in-any-later-epoch",
+        "a leader epoch that no operator's word began gives up no log",
+        "coordinator/topic_descriptions.py",
+        "    return offset if leader_epoch == kept.leader_epoch else -1\n",
+        "    return offset\n",
+        (TOPICS + "test_a_partition_was_started_again_only_in_the_leader_epoch_of_an_operators_word",),
     ),
 )
