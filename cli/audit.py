@@ -363,7 +363,7 @@ def _explained() -> Iterator[None]:
         raise WrongUsage(str(error)) from error
     except (TablesRefused, OSError) as error:
         raise Unreadable(str(error)) from error
-    except Exception as error:
+    except Exception as error:  # a bug, or of Spark: shown whole, and never status 1
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         advice = EXTRA.get((missing or "").partition(".")[0])
         if advice is not None:

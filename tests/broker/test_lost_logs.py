@@ -29,6 +29,13 @@ async def started(controller: FakeController, directory: Path) -> Stage:
     return on
 
 
+async def filled(controller: FakeController, directory: Path, *batches: bytes) -> None:
+    """A batch in each of the topic's partitions, by a broker that ends then."""
+    on = await started(controller, directory)
+    await produced(on, produce(*batches))
+    await on.broker.stop()
+
+
 def test_a_folder_that_is_gone_is_offline_by_name_until_it_is_back(tmp_path: Path) -> None:
     home, aside = tmp_path / "data", tmp_path / "aside"
 
@@ -36,9 +43,7 @@ def test_a_folder_that_is_gone_is_offline_by_name_until_it_is_back(tmp_path: Pat
         controller = FakeController()
         controller.add_topic(TOPIC, HERE, HERE)
         async with controller:
-            on = await started(controller, home)
-            await produced(on, produce(batch(b"a"), batch(b"b")))
-            await on.broker.stop()
+            await filled(controller, home, batch(b"a"), batch(b"b"))
             (home / f"{TOPIC}-0").rename(aside)
 
             on = await started(controller, home)
@@ -67,9 +72,7 @@ def test_the_next_topic_of_its_name_has_a_log_of_its_own(tmp_path: Path) -> None
         controller = FakeController()
         controller.add_topic(TOPIC, HERE)
         async with controller:
-            on = await started(controller, tmp_path)
-            await produced(on, produce(batch(b"a")))
-            await on.broker.stop()
+            await filled(controller, tmp_path, batch(b"a"))
             shutil.rmtree(tmp_path / f"{TOPIC}-0")
             controller.add_topic(TOPIC, HERE)
             for start in range(2):
@@ -87,9 +90,7 @@ def test_a_log_of_before_the_file_is_remembered_when_it_is_opened(tmp_path: Path
         controller = FakeController()
         controller.add_topic(TOPIC, HERE)
         async with controller:
-            on = await started(controller, tmp_path)
-            await produced(on, produce(batch(b"a")))
-            await on.broker.stop()
+            await filled(controller, tmp_path, batch(b"a"))
             (tmp_path / HOSTED_LOGS).unlink()
             on = await started(controller, tmp_path)
             assert on.events("partition_offline") == []
@@ -130,9 +131,7 @@ def test_a_log_that_is_there_is_used_whatever_the_cluster_says_of_its_directory(
         controller = FakeController()
         topic = controller.add_topic(TOPIC, HERE)
         async with controller:
-            on = await started(controller, tmp_path)
-            await produced(on, produce(batch(b"a")))
-            await on.broker.stop()
+            await filled(controller, tmp_path, batch(b"a"))
             lost = msgspec.structs.replace(topic.partitions[0], offline_replicas=(HERE,))
             controller.topics[TOPIC] = msgspec.structs.replace(topic, partitions=(lost,))
             on = await started(controller, tmp_path)
@@ -240,9 +239,7 @@ def test_a_log_that_was_given_up_begins_anew_in_its_leader_epoch_and_only_once(t
         controller = FakeController()
         controller.add_topic(TOPIC, HERE)
         async with controller:
-            on = await started(controller, tmp_path)
-            await produced(on, produce(batch(b"a")))
-            await on.broker.stop()
+            await filled(controller, tmp_path, batch(b"a"))
             shutil.rmtree(folder)
             on = await started(controller, tmp_path)
             recovered(controller, 1, 500)
@@ -295,9 +292,7 @@ def test_what_is_left_of_a_damaged_log_is_kept_when_it_is_given_up(tmp_path: Pat
         controller = FakeController()
         controller.add_topic(TOPIC, HERE)
         async with controller:
-            on = await started(controller, tmp_path)
-            await produced(on, produce(batch(b"a")))
-            await on.broker.stop()
+            await filled(controller, tmp_path, batch(b"a"))
             segment = folder / f"{0:020d}.log"
             written = segment.read_bytes()
             (folder / "partition.metadata").write_text("rubbish")

@@ -15,7 +15,7 @@ from fencepost.records.transaction_log import (
 from fencepost.records.transaction_parts import TopicPartitions
 from fencepost.records.types import Offset, ProducerId, Term
 from tests.audit.faults.blocks import ends, is_known_to_most
-from tests.audit.faults.extra import NEVER, told_from
+from tests.audit.faults.extra import NEVER, whole_epochs
 from tests.audit.faults.fault import Ground, NoPlace, Planted
 from tests.audit.faults.producers import Plant
 from tests.audit.faults.states import _states
@@ -95,12 +95,12 @@ def flipped(*, both: bool) -> Plant:
 
 def partition_left_out(ground: Ground) -> Planted:
     """The records of a transaction do not name one of the partitions that it wrote to."""
-    told = told_from(ground)
+    known = whole_epochs(ground)
     choices = [
         each
         for each in _ended(ground)
         if len(_partitions(each.record)) > 1 and _markers(ground, each)
-        if told.get(each.record.producer_id, NEVER) <= each.record.producer_epoch
+        if known.get(each.record.producer_id, NEVER) <= each.record.producer_epoch
     ]
     one = ground.choose(choices)
     ground.rely(STATES)

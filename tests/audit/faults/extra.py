@@ -37,12 +37,12 @@ def marker_of_no_producer(ground: Ground) -> Planted:
     """A marker of a producer that has no transaction on this partition; its epoch is the current one."""
     log, sample = _entry(ground, lambda _, entry: entry.is_marker)
     here = {entry.producer[0] for entry in log.entries}
-    told = told_from(ground)
+    known = whole_epochs(ground)
     others = [  # what came before may have been compacted away: of an epoch of then no one knows it all
         (producer_id, now.producer_epoch)
         for producer_id, now in _now(ground).items()
         if producer_id not in here and now.status not in _OPEN and ground.is_free(log, producer_id)
-        if told.get(producer_id, NEVER) <= now.producer_epoch
+        if known.get(producer_id, NEVER) <= now.producer_epoch
     ]
     producer_id, epoch = ground.choose(others)
     raw = edited(sample.raw, producer_id=producer_id, epoch=epoch)
@@ -93,8 +93,8 @@ def cut_segment(ground: Ground) -> Planted:
     return Planted(check="integrity", rules=frozenset({"torn", "unreadable"}), entries=(entry,), said=said)
 
 
-def told_from(ground: Ground) -> dict[int, int]:
-    """Of each producer id the first epoch all of whose transactions the coordinator's logs still tell of."""
+def whole_epochs(ground: Ground) -> dict[int, int]:
+    """Of each producer id the first epoch all of whose transactions the coordinator's logs still hold."""
     first: dict[int, int] = {}
     for log in ground.tree.of_topic(STATES):
         is_whole = log.entries[0].header.base_offset == 0 and all(
