@@ -99,6 +99,7 @@ def restore_snapshot(
         raise Unreadable(str(error)) from error
     _require_majority(configs)
     manifest, rows = _loaded(source)
+    _require_own(configs, identities, manifest)
     cluster_id = manifest.cluster_id if same_cluster else id_text(random_id())
     voter_ids = {config.node_id: random_id() for config in configs if config.is_controller}
     found = _traces(configs).found()
@@ -165,6 +166,17 @@ def _require_majority(configs: Sequence[NodeConfig]) -> None:
         raise WrongUsage(
             f"of the voters {sorted(voters)} only {sorted(voters & named)} are named: expected a majority"
         )
+
+
+def _require_own(configs: Sequence[NodeConfig], identities: Sequence[Identity], manifest: Manifest) -> None:
+    """Raises Failed: a node is of another cluster than the snapshot, and no restore made it so."""
+    for config, identity in zip(configs, identities, strict=True):
+        root = config.directory
+        if identity.cluster_id != manifest.cluster_id and not any(root.glob(f"{ASIDE}*")):
+            raise Failed(
+                f"{root} is of cluster {identity.cluster_id}, the snapshot of {manifest.cluster_id}: name a "
+                "snapshot of this cluster. No node was changed"
+            )
 
 
 def _loaded(source: Path) -> tuple[Manifest, list[Row]]:

@@ -98,6 +98,28 @@ def test_a_damaged_snapshot_is_refused(cluster: LocalCluster, capsys: Capture) -
     refused(cluster, capsys, 3, "not a snapshot", cluster.directory / "nothing")
 
 
+def test_a_snapshot_of_another_cluster_is_refused(
+    cluster: LocalCluster, tmp_path: Path, capsys: Capture
+) -> None:
+    """Not once a restore was begun: the nodes have different ids then, and the command is typed again."""
+    root = cluster.node(1).config.directory
+    theirs = create_cluster(tmp_path / "other", 1, 9192)
+    there = theirs.node(1).config.directory / "meta.properties"
+    own = (root / "meta.properties").read_bytes()
+    foreign = id_of(there)
+    (root / "meta.properties").write_bytes(own.replace(id_of(root / "meta.properties"), foreign))
+    refused(cluster, capsys, 1, f"of cluster {foreign.decode()}, the snapshot of", taken(cluster))
+    (root / "before-restore.1").mkdir()
+    assert here(capsys, "snapshot", "restore", taken(cluster), "--dir", cluster.directory).status == 0
+
+
+def id_of(meta: Path) -> bytes:
+    """The cluster id in a meta.properties."""
+    return next(line for line in meta.read_bytes().splitlines() if line.startswith(b"cluster.id")).partition(
+        b"="
+    )[2]
+
+
 def test_a_node_that_runs_is_refused(cluster: LocalCluster, capsys: Capture) -> None:
     store = Store.open(cluster.node(1).config.directory / "store")
     refused(cluster, capsys, 1, "stop that one first", taken(cluster))

@@ -6,6 +6,7 @@ from tests.mutants.mutant import Mutant
 
 TESTS: Final = "tests/controller/test_restoring.py::"
 TRACES: Final = "tests/broker/log/test_traces.py::"
+COMMAND: Final = "tests/cli/test_snapshot_restore.py::"
 FILE: Final = "controller/restoring.py"
 
 RESTORING: Final = (
@@ -94,5 +95,21 @@ RESTORING: Final = (
         "            self._producer(stored.header.producer_id, stored.header.producer_epoch)\n",
         "            pass\n",
         (TRACES + "test_ids_of_producers_that_expired_are_found_in_the_batches",),
+    ),
+    Mutant(
+        "restore-takes-a-foreign-snapshot",
+        "nodes go on from a snapshot of their own cluster",
+        "cli/snapshot_restore.py",
+        "        if identity.cluster_id != manifest.cluster_id and not any(",
+        "        if False and not any(",
+        (COMMAND + "test_a_snapshot_of_another_cluster_is_refused",),
+    ),
+    Mutant(
+        "restore-cannot-be-typed-again",
+        "a restore that was killed between two nodes is typed again",
+        "cli/snapshot_restore.py",
+        ' and not any(root.glob(f"{ASIDE}*")):\n',
+        ":\n",
+        (COMMAND + "test_the_directory_is_one_of_another_cluster",),
     ),
 )
