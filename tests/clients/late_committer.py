@@ -57,7 +57,6 @@ def _kafka_python(bootstrap: str, group: str, topic: str, offset: int) -> None:
     import kafka
 
     consumer: Any = kafka.KafkaConsumer(
-        topic,
         bootstrap_servers=bootstrap.split(","),
         group_id=group,
         session_timeout_ms=SESSION_MS,
@@ -65,6 +64,10 @@ def _kafka_python(bootstrap: str, group: str, topic: str, offset: int) -> None:
         enable_auto_commit=False,
         auto_offset_reset="earliest",
     )
+    # Else 3.0.12 joins before it knows the topic, is assigned nothing and joins again; and if metadata comes
+    # meanwhile it may never send SyncGroup: 1 of 65 times on a busy machine.
+    consumer.partitions_for_topic(topic)
+    consumer.subscribe([topic])
     while not consumer.assignment():
         consumer.poll(100)
     _say("joined")
