@@ -20,7 +20,7 @@ from fencepost.bench.transactions import Plan, lines
 from fencepost.cluster.console import Failed
 from fencepost.cluster.target import target_at
 from tests.harness.command import here, in_process, in_process_json
-from tests.harness.nodes import running, wait_for
+from tests.harness.nodes import CALM, running, wait_for
 from tests.ports import cluster_port
 from tests.together import table
 
@@ -242,7 +242,7 @@ def test_transactions_are_measured_and_read_back_beside_the_mock_cluster() -> No
 @pytest.mark.slow
 def test_a_new_cluster_is_given_the_protocol() -> None:
     common = ("--client", "fencepost", "--producers", 2, "--messages", 5, "--message-bytes", 1000)
-    rest = ("--seconds", 1.0, "--warm-up", 0.2, "--port", cluster_port())
+    rest = ("--seconds", 4.0, "--warm-up", 0.2, "--port", cluster_port())  # room for an election
     document = in_process_json("bench", "transactions", "--protocol", "v1", *common, *rest)
     assert document["baseline"] == []  # the mock cluster is librdkafka's alone
     (measured,) = document["rows"]
@@ -253,7 +253,7 @@ def test_a_new_cluster_is_given_the_protocol() -> None:
 
 @pytest.mark.slow
 def test_clusters_that_run_are_loaded_and_left_as_they_are(tmp_path: Path) -> None:
-    with running(tmp_path / "cluster") as nodes:
+    with running(tmp_path / "cluster", *CALM) as nodes:
         common = ("bench", "transactions", "--bootstrap-server", nodes.bootstrap, "--seconds", 1.0)
         clients = ("--client", FENCEPOST, "--client", CONFLUENT, "--producers", 2, "--messages", 3)
         document = in_process_json(
@@ -266,7 +266,7 @@ def test_clusters_that_run_are_loaded_and_left_as_they_are(tmp_path: Path) -> No
                 (CONFLUENT, "v1"),
             ]
             assert all(each["verified"] and len(each["windows"]) == 2 for each in rows)
-            assert {each["leader"] for each in rows} == {f"node-{nodes.leader()}"}
+            assert {each["leader"] for each in rows} <= NODES  # of the row: it may have moved since
             assert all(set(each["cpu_ms"]) == {CLIENT, *NODES} for each in rows)
         assert [each["name"] for each in nodes.read("topics", "list")] == []
         refused = in_process(*common, "--client", FENCEPOST, "--protocol", "v1")
