@@ -1,13 +1,15 @@
 """AnnouncePartitions: the coordinator announces which producer writes where, so no broker has to verify it.
 
-A partition takes it as the answer to the question that it would ask (broker/verification.py), unless it has
-seen what came later: a marker that is not older, a newer epoch. What is not hosted here is passed over, and
-so is all that comes on a connection without a proof of the cluster's secret: then the partition verifies.
+A partition takes it as the answer to the question that it would ask, or has asked (broker/verification.py),
+unless it has seen what came later: a marker that is not older, a newer epoch. What is not hosted here is
+passed over, and so is all that comes on a connection without a proof of the cluster's secret: then the
+partition verifies.
 """
 
 from collections.abc import Sequence
 
 from fencepost.broker.partitions import Partitions
+from fencepost.broker.verification import Verifier
 from fencepost.controller.authorization import Acls, Operation
 from fencepost.records.types import ImageVersion, ProducerId
 from fencepost.wire.dispatch import Context, Reply
@@ -17,8 +19,9 @@ from fencepost.wire.k20024_announce_partitions import Announcement, AnnouncePart
 class AnnouncementsEndpoint:
     """The endpoint of AnnouncePartitions (API key 20024)."""
 
-    def __init__(self, partitions: Partitions, acls: Acls) -> None:
+    def __init__(self, partitions: Partitions, verifier: Verifier, acls: Acls) -> None:
         self._partitions = partitions
+        self._verifier = verifier
         self._acls = acls
 
     def announce(self, request: AnnouncePartitions, context: Context, reply: Reply[None]) -> None:
@@ -35,5 +38,8 @@ class AnnouncementsEndpoint:
             for topic, indexes in each.topics:
                 for index in indexes:
                     partition = self._partitions.find(topic, index)
-                    if partition is not None and partition.is_open:
-                        partition.log.announce(whose, each.producer_epoch, version)
+                    if partition is None or not partition.is_open:
+                        continue
+                    partition.log.announce(whose, each.producer_epoch, version)
+                    if partition.log.is_announced(whose, each.producer_epoch):
+                        self._verifier.announced(whose, each.producer_epoch, topic, index)

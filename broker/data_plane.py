@@ -101,7 +101,7 @@ class DataPlane:
             stalls=stalls,
             clock_ms=clock.now_ms,
         )
-        self.announcements = AnnouncementsEndpoint(self._partitions, self.acls)
+        self.announcements = AnnouncementsEndpoint(self._partitions, self._verifier, self.acls)
         self._describe_producers = DescribeProducersEndpoint(self._partitions, self._unknown, stalls=stalls)
 
     def service(self) -> Service:

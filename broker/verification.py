@@ -6,8 +6,11 @@ Added       of a client that uses transactions V2: the partition becomes part of
 Rounds      of AddPartitionsToTxn v5, one at a time on each connection: what comes meanwhile shares the next.
             The questions about one transactional id are answered in their order, so it is in one round at a
             time.
-51          to an addition (the last transaction's markers are being written) is asked again for
-            ADD_RETRY_S_MAX, without holding up other producers; then the client retries.
+51          to an addition: the last transaction's markers are being written. The coordinator makes it as soon
+            as they are, and announces it (coordinator/early_additions.py): that is the answer. What is lost
+            on the way is asked again, for ADD_RETRY_S_MAX; then the client retries.
+Order       an addition that is made answers every batch of the pair that waits for this partition, in their
+            order: the first one opens the transaction, and who comes then is appended without a question.
 Codes       become those that the client of a Produce may get (docs/kafka-notes.md B3, E3): see ``verdict``.
 No verdict  is ever remembered: the next transaction's first batch is verified anew.
 Source      Kafka AddPartitionsToTxnManager; rows 360.6, 588.4.
@@ -40,8 +43,8 @@ CALL_TIMEOUT_S: Final = 2.0
 
 QUESTIONS_MAX: Final = 10_000  # waiting for a round; one more is refused, and retried
 TRANSACTIONS_MAX: Final = 500  # in one round: its answer depends on one entry of the log
-ADD_RETRY_S: Final = (0.001, 0.02)
-"""Pauses between tries: the first, and the longest, for a transaction that a wedged partition holds up."""
+ADD_RETRY_S: Final = (0.015, 0.05)
+"""Pauses between tries: the first, longer than most markers take, and the longest. Announcements end them."""
 ADD_RETRY_SHARE: Final = 0.25  # a try waits for this share of the time since the first one
 ADD_RETRY_S_MAX: Final = 1.0
 """Kafka's is 0.1 (add.partitions.to.txn.retry.backoff.max.ms); then clients wait 0.1 s, and send it again."""
@@ -91,13 +94,35 @@ class Producer(NamedTuple):
     producer_epoch: int
 
 
-class _Question(NamedTuple):
-    producer: Producer
-    topic: str
-    partition: int
-    adds: bool
-    until_s: float  # of an addition that is refused with 51: to when it is asked again, by the loop's clock
-    reply: Reply
+class _Question:
+    __slots__ = ("adds", "is_answered", "partition", "producer", "reply", "topic", "until_s")
+
+    def __init__(
+        self, producer: Producer, topic: str, partition: int, adds: bool, until_s: float, reply: Reply
+    ) -> None:
+        """``until_s``: an addition that is refused with 51 is asked again until then, by the loop's clock."""
+        self.producer = producer
+        self.topic = topic
+        self.partition = partition
+        self.adds = adds
+        self.until_s = until_s
+        self.reply = reply
+        self.is_answered = False
+
+    @property
+    def addition(self) -> "_Addition":
+        return (self.producer.producer_id, self.producer.producer_epoch, self.topic, self.partition)
+
+
+_Addition: TypeAlias = tuple[ProducerId, int, str, int]
+"""Of a partition to the one transaction that a pair has with transactions V2."""
+
+
+class _Pause(NamedTuple):
+    """Questions about one transactional id that are asked again when the timer ends."""
+
+    timer: asyncio.TimerHandle
+    questions: list[_Question]
 
 
 class Verifier:
@@ -115,6 +140,8 @@ class Verifier:
         self._retry = Retry("verify a transaction", rng=rng, log=log)
         self._questions: deque[_Question] = deque()
         self._behind: dict[str, deque[_Question]] = {}  # an id that is in a round, or soon in the next
+        self._pauses: dict[str, _Pause] = {}  # of ids in ``_behind``
+        self._adding: dict[_Addition, list[_Question]] = {}  # additions that are not answered
         self._count = 0  # of all that are not answered
         self._wake = asyncio.Event()
 
@@ -128,6 +155,8 @@ class Verifier:
             return
         until_s = asyncio.get_running_loop().time() + ADD_RETRY_S_MAX if adds else 0.0
         question = _Question(producer, topic, index, adds, until_s, reply)
+        if adds:
+            self._adding.setdefault(question.addition, []).append(question)
         self._count += 1
         behind = self._behind.get(producer.transactional_id)
         if behind is not None:
@@ -136,6 +165,16 @@ class Verifier:
         self._questions.append(question)
         self._wake.set()
 
+    def announced(self, producer_id: ProducerId, producer_epoch: int, topic: str, index: int) -> None:
+        """The coordinator says unasked that the partition is in the transaction of this pair."""
+        for question in tuple(self._adding.get((producer_id, producer_epoch, topic, index), ())):
+            self._answer(question, ErrorCode.NONE)
+            transactional_id = question.producer.transactional_id
+            pause = self._pauses.get(transactional_id)
+            if pause is not None and all(each.is_answered for each in pause.questions):
+                pause.timer.cancel()
+                self._release(transactional_id, pause.questions)
+
     async def run(self) -> None:
         """Ask; forever."""
         async with asyncio.TaskGroup() as rounds:
@@ -143,7 +182,8 @@ class Verifier:
                 await self._wake.wait()
                 self._wake.clear()
                 while self._questions and self._free:
-                    rounds.create_task(self._round(self._free.pop(), self._take()))
+                    if taken := self._take():
+                        rounds.create_task(self._round(self._free.pop(), taken))
 
     def _take(self) -> list[_Question]:
         """The questions of the next round: of a transactional id only those of one kind about one epoch."""
@@ -152,6 +192,8 @@ class Verifier:
         kinds: dict[str, tuple[Producer, bool]] = {}
         while self._questions:
             question = self._questions.popleft()
+            if question.is_answered:
+                continue
             transactional_id = question.producer.transactional_id
             kind = (question.producer, question.adds)
             known = kinds.get(transactional_id)
@@ -184,31 +226,56 @@ class Verifier:
         finally:
             self._free.append(coordinator)
             self._wake.set()
-        loop = asyncio.get_running_loop()
+        now_s = asyncio.get_running_loop().time()
         again: dict[str, list[_Question]] = {}
         for each in questions:
             transactional_id = each.producer.transactional_id
+            again.setdefault(transactional_id, [])
+            if each.is_answered:
+                continue
             code = codes.get((transactional_id, each.topic, each.partition), missing)
-            is_soon = code == ErrorCode.CONCURRENT_TRANSACTIONS and loop.time() < each.until_s
-            if is_soon or transactional_id in again:
-                again.setdefault(transactional_id, []).append(each)
+            is_soon = code == ErrorCode.CONCURRENT_TRANSACTIONS and now_s < each.until_s
+            if is_soon or again[transactional_id]:
+                again[transactional_id].append(each)
+            elif code == ErrorCode.NONE and each.adds:
+                self._added(each)
             else:
-                self._count -= 1
-                each.reply(code)
-        for transactional_id in dict.fromkeys(each.producer.transactional_id for each in questions):
-            if transactional_id in again:
-                held_back = again[transactional_id]
-                waited_s = loop.time() - (held_back[0].until_s - ADD_RETRY_S_MAX)
-                loop.call_later(_pause_s(waited_s), self._release, transactional_id, held_back)
+                self._answer(each, code)
+        for transactional_id, held_back in again.items():
+            if held_back:
+                self._pause(transactional_id, held_back)
             else:
-                self._release(transactional_id, [])
+                self._release(transactional_id, held_back)
+
+    def _pause(self, transactional_id: str, questions: list[_Question]) -> None:
+        loop = asyncio.get_running_loop()
+        waited_s = loop.time() - (questions[0].until_s - ADD_RETRY_S_MAX)
+        timer = loop.call_later(_pause_s(waited_s), self._release, transactional_id, questions)
+        self._pauses[transactional_id] = _Pause(timer, questions)
 
     def _release(self, transactional_id: str, again: list[_Question]) -> None:
         """The id's next questions may be taken: ``again`` first, then what came behind them."""
+        self._pauses.pop(transactional_id, None)
         behind = self._behind.pop(transactional_id)
         self._questions.extend((*again, *behind))
         if self._questions:
             self._wake.set()
+
+    def _added(self, addition: _Question) -> None:
+        """It is made: that answers all who wait for the same."""
+        for question in tuple(self._adding[addition.addition]):
+            if question.producer == addition.producer:
+                self._answer(question, ErrorCode.NONE)
+
+    def _answer(self, question: _Question, code: ErrorCode) -> None:
+        if question.adds:
+            waiting = self._adding[question.addition]
+            waiting.remove(question)
+            if not waiting:
+                del self._adding[question.addition]
+        self._count -= 1
+        question.is_answered = True
+        question.reply(code)
 
 
 def _pause_s(waited_s: float) -> float:

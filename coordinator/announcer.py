@@ -34,7 +34,8 @@ ANNOUNCED_MAX: Final = 500
 TOGETHER_MAX: Final = 2_000
 """Partitions that are announced before those that were collected are answered; one more addition fits."""
 ANSWERS_MAX: Final = 64
-"""Answers that are collected: they are given in one go, some 2 ms."""
+"""Answers, or announcements, that are collected: they are given in one go, some 2 ms; the broker of this
+process appends what waits for them, some 6 ms."""
 NO_BROKER: Final = BrokerId(topics.NO_LEADER)
 
 CallLater = Callable[[float, Callable[[], None]], None]
@@ -74,12 +75,17 @@ class Announcer:
         throttle_ms: int,
     ) -> None:
         """Announce with the others that are decided meanwhile, then give the outcome to ``reply``."""
+        self._answers.append(_Answer(reply, outcome, throttle_ms))
+        self.announce(announcement)
+
+    def announce(self, announcement: Announcement) -> None:
+        """Announce with the others that are decided meanwhile."""
         count = sum(len(indexes) for _, indexes in announcement.topics)
         if count <= ANNOUNCED_MAX:
             self._waiting.append(announcement)
             self._partitions += count
-        self._answers.append(_Answer(reply, outcome, throttle_ms))
-        if self._partitions >= TOGETHER_MAX or len(self._answers) >= ANSWERS_MAX:
+        together = max(len(self._waiting), len(self._answers))
+        if self._partitions >= TOGETHER_MAX or together >= ANSWERS_MAX:
             self._flush()
         else:
             self._flush_soon()

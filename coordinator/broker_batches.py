@@ -1,11 +1,12 @@
 """AddPartitionsToTxn as brokers send it, with many transactions: decided a few at a time.
 
-A broker comes again by itself for what it is refused, so no request is parked.
+A broker comes again by itself for what it is refused, so no request is parked; what of it is, see
+coordinator/early_additions.py.
 """
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 from fencepost.controller.decision import Decision
 from fencepost.controller.errors import ApiError, CoordinatorLoadInProgress, ErrorCode
@@ -24,27 +25,40 @@ from fencepost.quorum.port import Reply, Submit
 from fencepost.records.logged import ENTRY_COST_MAX, StateRecord, cost_of, encode_record
 from fencepost.wire.dispatch import Closing
 
+Results: TypeAlias = tuple[tuple[str, AddPartitionsAnswer], ...]
+"""By transactional id."""
+
 AT_ONCE_MAX: Final = 50
 """Transactions in one decision, which takes some 2 ms."""
 
 
 def submit(
-    submit: Submit, request: AddPartitionsToTxn, reply: Reply[AddPartitionsToTxnAnswer], closing: Closing
+    submit: Submit,
+    request: AddPartitionsToTxn,
+    reply: Reply[AddPartitionsToTxnAnswer],
+    closing: Closing,
+    *,
+    early: Results = (),
 ) -> None:
-    """Submit the request in parts. Its ids are there once each, so that no part sees what another writes."""
+    """Submit the request in parts. Its ids are there once each, so that no part sees what another writes.
+
+    ``early``: of other transactions of the same request, answered before these.
+    """
     transactions = request.transactions
     starts = range(0, len(transactions), AT_ONCE_MAX) or (0,)
     several = [transactions[start : start + AT_ONCE_MAX] for start in starts]
-    parts = Parts(len(several), reply, partial(_joined, several))
+    parts = Parts(len(several), reply, partial(_joined, several, early))
     for position, some in enumerate(several):
         submit(partial(_decide_batch, some), partial(parts.take, position), closing=closing)
 
 
 def _joined(
-    requested: Sequence[Sequence[AddPartitions]], outcomes: Sequence[AddPartitionsToTxnAnswer | ApiError]
+    requested: Sequence[Sequence[AddPartitions]],
+    early: Results,
+    outcomes: Sequence[AddPartitionsToTxnAnswer | ApiError],
 ) -> AddPartitionsToTxnAnswer:
     """The answers of all parts; of one that failed, its code for each of its transactions."""
-    results: list[tuple[str, AddPartitionsAnswer | ErrorCode]] = []
+    results: list[tuple[str, AddPartitionsAnswer | ErrorCode]] = [*early]
     for part, outcome in zip(requested, outcomes, strict=True):
         if isinstance(outcome, ApiError):
             results += [(each.transactional_id, same_for_all(each, outcome.code)) for each in part]

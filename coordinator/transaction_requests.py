@@ -77,11 +77,19 @@ class TransactionRequests:
 
     def begin(self, transactional_id: str, decide: Decide[R], reply: Reply[R], park_s: float) -> None:
         """Decide a request, and reply; it may be parked for ``park_s``."""
-        request = TransactionRequest(self, transactional_id, decide, reply, self.clock() + park_s)
-        is_stuck = self.markers.wedges.is_stuck(transactional_id)
-        if not is_stuck and self.markers.is_pending(transactional_id) and self.parked.park(request):
-            return  # an entry would only say 51
-        request.submit()
+        if not self.park(transactional_id, decide, reply, park_s):  # an entry would only say 51
+            self._request(transactional_id, decide, reply, park_s).submit()
+
+    def park(self, transactional_id: str, decide: Decide[R], reply: Reply[R], park_s: float) -> bool:
+        """Park it, if its transaction waits for markers. False: nothing is in its way, or it stays there."""
+        if not self.markers.is_pending(transactional_id) or self.markers.wedges.is_stuck(transactional_id):
+            return False
+        return self.parked.park(self._request(transactional_id, decide, reply, park_s))
+
+    def _request(
+        self, transactional_id: str, decide: Decide[R], reply: Reply[R], park_s: float
+    ) -> "TransactionRequest[R]":
+        return TransactionRequest(self, transactional_id, decide, reply, self.clock() + park_s)
 
     def release(self, transactional_id: str) -> None:
         """The decision that completes its transaction was submitted: these go into the same entry."""

@@ -26,14 +26,11 @@ from fencepost.controller.errors import (
     ApiError,
     ConcurrentTransactions,
     CoordinatorNotAvailable,
-    ErrorCode,
     InvalidRequest,
     TransactionalIdAuthorizationFailed,
 )
-from fencepost.controller.transactions import add_partitions, describe, end_txn, init_producer_id
+from fencepost.controller.transactions import describe, end_txn, init_producer_id
 from fencepost.controller.transactions.add_partitions import (
-    AddPartitions,
-    AddPartitionsAnswer,
     AddPartitionsToTxn,
     AddPartitionsToTxnAnswer,
 )
@@ -50,9 +47,11 @@ from fencepost.controller.transactions.init_request import InitProducerId, InitP
 from fencepost.controller.transactions.markers import Marker
 from fencepost.controller.view import View
 from fencepost.coordinator import broker_batches
+from fencepost.coordinator.addition import Addition
 from fencepost.coordinator.announcer import Announcer
 from fencepost.coordinator.announcer import Send as SendAnnouncements
 from fencepost.coordinator.coordinator_errors import CoordinatorErrors
+from fencepost.coordinator.early_additions import EarlyAdditions
 from fencepost.coordinator.marker_sender import CallLater, MarkerSender, Send
 from fencepost.coordinator.parked import PARK_END_S_MAX, PARK_S_MAX
 from fencepost.coordinator.set_aside import SetAsideServer
@@ -69,7 +68,6 @@ from fencepost.wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
 from fencepost.wire.k26_end_txn import END_TXN
 from fencepost.wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
 from fencepost.wire.k66_list_transactions import LIST_TRANSACTIONS, EncodedList
-from fencepost.wire.k20024_announce_partitions import Announcement
 
 NO_ID: Final = ""  # of a request whose transactional id is still to be made: no transaction has it
 ADDED_MAX: Final = 1_000  # transactions of a broker's request to add or verify: some 20 ms; it sends 500
@@ -123,6 +121,7 @@ class TransactionServer:
         self.requests = TransactionRequests(
             self._image, submit, self.markers, self._errors, counts=self.counts, clock=clock
         )
+        self._early = EarlyAdditions(self.requests, self.announcer)
         self.set_aside = SetAsideServer(submit, acls, self.markers, replica.quarantine, self._errors)
         self._timers = TransactionTimers(
             times,
@@ -214,10 +213,10 @@ class TransactionServer:
     def add_partitions(
         self, request: AddPartitionsToTxn, context: Context, reply: Reply[AddPartitionsToTxnAnswer]
     ) -> None:
-        """API key 24. In batches it comes from brokers, which come again by themselves: nothing is parked."""
+        """API key 24. In batches it comes from brokers, which are answered at once."""
         if not request.batched:
             (transaction,) = request.transactions
-            adding = _Adding(transaction)
+            adding = Addition(transaction)
 
             def announced(outcome: Outcome[AddPartitionsToTxnAnswer], throttle_ms: int) -> None:
                 if isinstance(outcome, AddPartitionsToTxnAnswer):
@@ -235,7 +234,11 @@ class TransactionServer:
                 f"{len(request.transactions)} transactions with {len(ids)} ids; "
                 f"expected each once, at most {ADDED_MAX}"
             )
-        broker_batches.submit(self._submit, request, self._errors.before(reply), reply)
+        rest, early = self._early.park(request)
+        if early and not rest.transactions:
+            reply(AddPartitionsToTxnAnswer(early))
+        else:
+            broker_batches.submit(self._submit, rest, self._errors.before(reply), reply, early=early)
 
     def end_txn(self, request: EndTxn, context: Context, reply: Reply[EndTxnAnswer | None]) -> None:
         """Commit or abort a transaction (API key 26)."""
@@ -289,38 +292,6 @@ class TransactionServer:
 
     def _image(self) -> View:
         return self._replica.store.image
-
-
-class _Adding:
-    """Decides one client's AddPartitionsToTxn, and remembers what to announce once that is applied."""
-
-    __slots__ = ("_added", "_request", "_version")
-
-    def __init__(self, request: AddPartitions) -> None:
-        self._request = request
-        self._added: AddPartitionsAnswer | None = None
-        self._version = 0
-
-    def __call__(self, view: View, now_ms: int, /) -> Decision[AddPartitionsToTxnAnswer]:
-        request = self._request
-        decided = add_partitions.decide_add_partitions(view, request, now_ms=now_ms)
-        self._added = decided.response
-        self._version = view.header.version + 1  # the image's once this entry is applied
-        answer = AddPartitionsToTxnAnswer(((request.transactional_id, decided.response),))
-        return Decision(decided.records, answer)
-
-    def announcement(self) -> Announcement:
-        """The partitions that the transaction holds, as of the decision's image."""
-        added = () if self._added is None else self._added.errors
-        held = (
-            (topic, tuple(index for index, code in codes if code == ErrorCode.NONE)) for topic, codes in added
-        )
-        return Announcement(
-            self._request.producer_id,
-            self._request.producer_epoch,
-            self._version,
-            tuple((topic, indexes) for topic, indexes in held if indexes),
-        )
 
 
 def _no_producer_id() -> ProducerId:

@@ -1,18 +1,20 @@
 """What the coordinator announces need not be asked; an announcement that comes too late is of no use."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from fencepost.controller.errors import ErrorCode
 from fencepost.wire.connection import SOFTWARE
 from fencepost.wire.k18_api_versions import API_VERSIONS
 from fencepost.wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
 from fencepost.wire.k20024_announce_partitions import ANNOUNCE_PARTITIONS, Announcement, AnnouncePartitions
-from tests.broker.batches import TOPIC, batch, fetch, marker, produce
-from tests.broker.data_stage import HERE, ended, fetched, hosting, open_transaction, produced
-from tests.broker.fake_controller import play
+from tests.broker.batches import TOPIC, batch, fetch, from_producer, marker, produce
+from tests.broker.data_stage import HERE, TXN, ended, fetched, hosting, open_transaction, produced
+from tests.broker.fake_controller import SILENCE, play
 from tests.broker.whole_broker import Stage
 from tests.together import table
 
@@ -74,6 +76,30 @@ def test_an_announcement_of_no_use_leaves_the_question(tmp_path: Path, row: dict
             late = await open_transaction(on, b"late", sequence=1)
             assert late.error_code == ErrorCode.INVALID_TXN_STATE
             assert (await fetched(on, fetch(0))).last_stable_offset == 2
+
+    play(story)
+
+
+@pytest.mark.parametrize("proved", [True, False])
+def test_an_announcement_is_the_answer_to_an_addition(tmp_path: Path, proved: bool) -> None:
+    """If it is the coordinator's."""
+
+    async def story() -> None:
+        async with hosting(tmp_path, HERE) as on:
+            await host(on)
+            on.controller.script(ADD_PARTITIONS_TO_TXN, SILENCE)
+            records = from_producer(b"a", sequence=0, transactional=True)
+            request = replace(produce(records, transactional_id=TXN), adds_partitions=True)
+            writing = asyncio.ensure_future(produced(on, request, 12))
+            await on.controller.count(ADD_PARTITIONS_TO_TXN, 1)
+            await announce(on, version=5, proved=proved)
+            if proved:
+                ((row,), asked) = await writing, questions(on)
+                assert (row.error_code, asked) == (ErrorCode.NONE, 1)
+            else:
+                assert not writing.done()
+                on.controller.hang_up()
+                await writing
 
     play(story)
 

@@ -6,6 +6,7 @@ when every one of its tests fails with it (they all pass without it).
 
 from typing import Final
 
+from tests.mutants.additions import ADDITION_MUTANTS
 from tests.mutants.application_client import APPLICATION_CLIENT
 from tests.mutants.audit import AUDIT
 from tests.mutants.audit_beside import AUDIT_BESIDE
@@ -371,6 +372,7 @@ MUTANTS: Final = (
     *INTEGRITY,
     *ISOLATION,
     *LEVELS,
+    *ADDITION_MUTANTS,
     *APPLICATION_CLIENT,
     *AUDIT,
     *AUDIT_GROUPS,

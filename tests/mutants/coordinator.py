@@ -94,8 +94,8 @@ COORDINATOR: Final = (
         "verified-from-a-stale-image",
         "a verification is answered when an entry of its batch is applied",
         "coordinator/transaction_server.py",
-        "        broker_batches.submit(self._submit, request, self._errors.before(reply), reply)\n",
-        "        reply(broker_batches._decide_batch(request.transactions, self._image(), 0).response)\n",
+        "broker_batches.submit(self._submit, rest, self._errors.before(reply), reply, early=early)\n",
+        "reply(broker_batches._decide_batch(rest.transactions, self._image(), 0).response)\n",
         (LATE + "test_a_deposed_coordinator_verifies_nothing",),
     ),
     Mutant(

@@ -16,7 +16,6 @@ OFFSETS: Final = "tests/controller/transactions/test_offsets_v2.py::"
 END_TXN: Final = "tests/controller/transactions/test_end_txn.py::"
 TRANSACTIONS: Final = "tests/broker/test_partition_transactions.py::"
 FEATURES: Final = "tests/controller/test_feature_updates.py::"
-KEEPS_ITS_PLACE: Final = "test_an_addition_is_asked_again_while_the_last_transaction_ends_and_keeps_its_place"
 PROOF: Final = "tests/wire/test_k20037.py::"
 WEDGED: Final = "tests/coordinator/test_wedges.py::"
 ANNOUNCED: Final = "tests/broker/test_announcements.py::"
@@ -93,14 +92,6 @@ MARKERS: Final = (
         "    return Decision((*adding, *records) if records else (), answered(request.offsets, refusals))\n",
         "    return Decision((*adding, *records), answered(request.offsets, refusals))\n",
         (OFFSETS + "test_nothing_begins_for_an_offset_that_is_refused",),
-    ),
-    Mutant(
-        "concurrent-addition-not-asked-again",
-        "an addition waits for the markers of the last transaction, and keeps its place",
-        "broker/verification.py",
-        "            is_soon = code == ErrorCode.CONCURRENT_TRANSACTIONS and loop.time() < each.until_s\n",
-        "            is_soon = False\n",
-        ("tests/broker/test_waiting_together.py::" + KEEPS_ITS_PLACE,),
     ),
     Mutant(
         "v2-not-added-where-none-is-verified",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from subprocess import Popen
+from typing import Any
 
 import pytest
 from kio.schema.describe_cluster.v1.request import DescribeClusterRequest
@@ -236,6 +237,10 @@ def test_the_block_length_is_a_setting_that_may_change(nodes: Nodes) -> None:
         answer = client.call(allocation(505, register(client, nodes.cluster.cluster_id, 505)))
     assert (int(answer.error_code), int(answer.producer_id_len)) == (0, 7)
     assert answer.producer_id_start >= before["end"]
-    rows = nodes.read("producer-ids", "history")
-    assert {row["len"] for row in rows} == {BLOCK_LENGTH, 7}
+
+    def rows_of_both() -> Any:
+        rows = nodes.read("producer-ids", "history")
+        return rows if {row["len"] for row in rows} == {BLOCK_LENGTH, 7} else None
+
+    rows = wait_for("the archives have blocks of both lengths", rows_of_both)
     assert [row["start"] for row in rows] == [0, *(row["end"] for row in rows[:-1])]
