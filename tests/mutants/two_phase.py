@@ -41,7 +41,7 @@ TWO_PHASE: Final = (
         PAIRS_FILE,
         "Pair(client_id_before(row) if rotated else client.producer_id, row.last_producer_epoch)\n",
         "Pair(client.producer_id, row.last_producer_epoch)\n",
-        (SECOND, TWO_PHASE_TESTS + "test_an_end_of_v2", ROTATIONS.format(5)),
+        (SECOND, TWO_PHASE_TESTS + "test_an_end_of_v2", ROTATIONS.format(7)),
     ),
     Mutant(
         "previous-id-is-the-transactions",

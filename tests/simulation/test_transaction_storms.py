@@ -45,7 +45,7 @@ def test_instances_that_keep_what_is_open_beside_those_that_do_not() -> None:
 
 @pytest.mark.slow
 @pytest.mark.row("360.2", "939.10")
-@pytest.mark.parametrize("seed", [0, 1, 3, 4, 5, 6])
+@pytest.mark.parametrize("seed", [0, 1, 3, 4, 7, 9])
 def test_whose_answer_was_lost_at_a_rotation_goes_on(seed: int) -> None:
     """Every seventh end rotates, and three answers of ten are lost."""
     sim = weather_the_transactions(seed, 1.5 * STORM_S, transactions_v2=0.7, keeps=0.3, loses_answers=True)
