@@ -4,7 +4,7 @@ import logging
 import os
 import re
 import socket
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,7 +20,7 @@ from fencepost.bench.transactions import Plan, lines
 from fencepost.cluster.console import Failed
 from fencepost.cluster.target import target_at
 from tests.harness.command import here, in_process, in_process_json
-from tests.harness.nodes import CALM, running, wait_for
+from tests.harness.nodes import CALM, Nodes, running, wait_for
 from tests.ports import cluster_port
 from tests.together import table
 
@@ -222,16 +222,20 @@ def test_what_cannot_be_meant_is_refused_before_anything_starts(
 
 
 @pytest.mark.slow
-def test_transactions_are_measured_and_read_back_beside_the_mock_cluster() -> None:
-    rows = ("--producers", "1,2", "--messages", "1,5")
-    words = (*rows, "--seconds", 0.6, "--warm-up", 0, "--port", cluster_port())
-    document = in_process_json("bench", "transactions", *words)
+def test_a_new_cluster_is_given_the_protocol_and_measured_beside_the_mock_cluster() -> None:
+    """Of librdkafka, which alone can use the mock cluster, and of a client that knows V2."""
+    clients = ("--client", CONFLUENT, "--client", FENCEPOST, "--protocol", "v1")
+    rows = ("--producers", "1,2", "--messages", 3, "--message-bytes", 1000)
+    words = (*rows, "--seconds", 1.0, "--warm-up", 0, "--port", cluster_port())
+    document = in_process_json("bench", "transactions", *clients, *words)
     assert set(document) == {"rows", "baseline"}
-    for name, rows in document.items():
-        assert [(each["producers"], each["messages"]) for each in rows] == [(1, 1), (1, 5), (2, 1), (2, 5)]
-        for each in rows:
+    kinds = [(client, count) for count in (1, 2) for client in (CONFLUENT, FENCEPOST)]
+    for name, expected in (("rows", kinds), ("baseline", kinds[::2])):
+        measured = document[name]
+        assert [(each["client"], each["producers"]) for each in measured] == expected
+        for each in measured:
             assert set(each) == FIELDS
-            assert (each["client"], each["protocol"]) == (CONFLUENT, "v1")
+            assert (each["protocol"], each["messages"], each["message_bytes"]) == ("v1", 3, 1000)
             assert each["verified"] is True
             assert each["txn_per_s"] > 0
             assert 0 < each["p50_ms"] <= each["p99_ms"]
@@ -239,64 +243,53 @@ def test_transactions_are_measured_and_read_back_beside_the_mock_cluster() -> No
             assert each["leader"] in (NODES if name == "rows" else {None})
 
 
-@pytest.mark.slow
-def test_a_new_cluster_is_given_the_protocol() -> None:
-    common = ("--client", "fencepost", "--producers", 2, "--messages", 5, "--message-bytes", 1000)
-    rest = ("--seconds", 4.0, "--warm-up", 0.2, "--port", cluster_port())  # room for an election
-    document = in_process_json("bench", "transactions", "--protocol", "v1", *common, *rest)
-    assert document["baseline"] == []  # the mock cluster is librdkafka's alone
-    (measured,) = document["rows"]
-    assert (measured["protocol"], measured["verified"], measured["message_bytes"]) == ("v1", True, 1000)
-    assert measured["txn_per_s"] > 0
-    assert set(measured["cpu_ms"]) == {CLIENT, *NODES}
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    with running(tmp_path_factory.mktemp("cluster"), *CALM) as nodes:
+        yield nodes
 
 
 @pytest.mark.slow
-def test_clusters_that_run_are_loaded_and_left_as_they_are(tmp_path: Path) -> None:
-    with running(tmp_path / "cluster", *CALM) as nodes:
-        common = ("bench", "transactions", "--bootstrap-server", nodes.bootstrap, "--seconds", 1.0)
-        clients = ("--client", FENCEPOST, "--client", CONFLUENT, "--producers", 2, "--messages", 3)
-        document = in_process_json(
-            *common, *clients, "--peer", nodes.bootstrap, "--windows", 2, "--warm-up", 0.1
-        )
-        for name, rows in (("cluster", document["rows"]), ("peer", document["baseline"])):
-            assert {each["cluster"] for each in rows} == {name}
-            assert [(each["client"], each["protocol"]) for each in rows] == [
-                (FENCEPOST, "v2"),
-                (CONFLUENT, "v1"),
-            ]
-            assert all(each["verified"] and len(each["windows"]) == 2 for each in rows)
-            assert {each["leader"] for each in rows} <= NODES  # of the row: it may have moved since
-            assert all(set(each["cpu_ms"]) == {CLIENT, *NODES} for each in rows)
-        assert [each["name"] for each in nodes.read("topics", "list")] == []
-        refused = in_process(*common, "--client", FENCEPOST, "--protocol", "v1")
-        assert refused.status == 2
-        assert "transaction.version of the cluster" in refused.stderr
-        assert "features downgrade" in refused.stderr
-        nodes.run("features", "downgrade", "--feature", "transaction.version=0")
-        target = target_at("", nodes.bootstrap, None)
-        wait_for("brokers without V2", lambda: found(CLUSTER, target).transaction_version == 0 or None)
-        refused = in_process(*common, "--client", FENCEPOST, "--protocol", "v2")
-        assert "features upgrade" in refused.stderr
-        one = ("--producers", 1, "--messages", 1, "--warm-up", 0)
-        (measured,) = in_process_json(*common, *clients[:2], *one)["rows"]
-        assert measured["protocol"] == "v1"
-        assert nodes.complaints() == []
-
-
-@pytest.mark.slow
-def test_librdkafka_ends_its_transactions_with_v1_on_a_cluster_that_has_v2(tmp_path: Path) -> None:
+def test_librdkafka_ends_its_transactions_with_v1_on_a_cluster_that_has_v2(nodes: Nodes) -> None:
     """Where this fails, librdkafka has learnt V2: it leaves ``V1_ONLY``."""
     said: list[str] = []
     log = logging.Logger("librdkafka", logging.DEBUG)  # noqa: LOG001  (private to this test)
     log.addHandler(logging.Handler())
     log.handlers[0].emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
-    with running(tmp_path / "cluster") as nodes:
-        settings = {"bootstrap.servers": nodes.bootstrap, "transactional.id": "t", "debug": "protocol"}
-        producer = Producer(settings, logger=log)
-        producer.init_transactions(30)
-        producer.begin_transaction()
-        producer.produce("topic", b"value")
-        producer.commit_transaction(30)
-        producer.poll(0)
+    settings = {"bootstrap.servers": nodes.bootstrap, "transactional.id": "t", "debug": "protocol"}
+    producer = Producer(settings, logger=log)
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("topic", b"value")
+    producer.commit_transaction(30)
+    producer.poll(0)
     assert re.search(r"Sent EndTxnRequest \(v[0-4],", "\n".join(said))
+
+
+@pytest.mark.slow
+def test_clusters_that_run_are_loaded_and_left_as_they_are(nodes: Nodes) -> None:
+    topics = nodes.read("topics", "list")
+    common = ("bench", "transactions", "--bootstrap-server", nodes.bootstrap, "--seconds", 1.0)
+    client = ("--client", FENCEPOST, "--producers", 2, "--messages", 3)
+    document = in_process_json(*common, *client, "--peer", nodes.bootstrap, "--windows", 2, "--warm-up", 0.1)
+    for name, rows in (("cluster", document["rows"]), ("peer", document["baseline"])):
+        (each,) = rows
+        assert (each["cluster"], each["client"], each["protocol"]) == (name, FENCEPOST, "v2")
+        assert each["verified"]
+        assert len(each["windows"]) == 2
+        assert each["leader"] in NODES  # of the row: it may have moved since
+        assert set(each["cpu_ms"]) == {CLIENT, *NODES}
+    assert nodes.read("topics", "list") == topics
+    refused = in_process(*common, "--client", FENCEPOST, "--protocol", "v1")
+    assert refused.status == 2
+    assert "transaction.version of the cluster" in refused.stderr
+    assert "features downgrade" in refused.stderr
+    nodes.run("features", "downgrade", "--feature", "transaction.version=0")
+    target = target_at("", nodes.bootstrap, None)
+    wait_for("brokers without V2", lambda: found(CLUSTER, target).transaction_version == 0 or None)
+    refused = in_process(*common, "--client", FENCEPOST, "--protocol", "v2")
+    assert "features upgrade" in refused.stderr
+    one = ("--producers", 1, "--messages", 1, "--warm-up", 0)
+    (measured,) = in_process_json(*common, "--client", FENCEPOST, *one)["rows"]
+    assert measured["protocol"] == "v1"
+    assert nodes.complaints() == []

@@ -114,29 +114,6 @@ def flip(file: Path, seed: int) -> None:
     file.write_bytes(content)
 
 
-@pytest.mark.row("730.10", "730.13", "card.1", "card.2", "card.7")
-def test_a_follower_that_was_dead_catches_up_by_snapshot(nodes: Nodes, since: int) -> None:
-    leader = nodes.await_followed()
-    (follower, *_) = nodes.followers()
-    with Load(nodes, seed=11) as load:
-        load.await_done(20)
-        end, mark = log_end(nodes, follower), nodes.log_size(follower)
-        nodes.kill(follower)
-        leave_behind(nodes, leader, end, load)
-        nodes.start(follower)
-        installed = nodes.await_event(follower, "snapshot_installed", mark)
-        assert installed["raft_index"] > end
-    check_run(nodes, load, since)
-
-    # Its own history names what it never saw; together with the others' nothing is missing.
-    assert archive_reader.holes(nodes.home(follower))
-    assert any(isinstance(item, Hole) for item in producer_id_history([nodes.home(follower)]))
-    rows = nodes.read("producer-ids", "history")
-    assert not [row for row in rows if row.get("hole")]
-    for node_id in nodes.node_ids:
-        assert nodes.rss_anon_kib(node_id) < RSS_ANON_KIB_MAX
-
-
 @pytest.mark.row("card.1", "card.7")
 def test_a_follower_that_was_paused_catches_up(nodes: Nodes, since: int) -> None:
     """By what waits in its sockets, by the leader's journal or by a snapshot: as it comes."""
@@ -154,15 +131,18 @@ def test_a_follower_that_was_paused_catches_up(nodes: Nodes, since: int) -> None
     check_run(nodes, load, since)
 
 
-@pytest.mark.row("card.2", "card.7")
-def test_a_flipped_byte_on_a_stopped_follower_is_refused_by_name(nodes: Nodes, since: int) -> None:
+@pytest.mark.row("730.10", "730.13", "card.1", "card.2", "card.7")
+def test_a_dead_follower_refuses_flipped_snapshots_by_name_and_catches_up_by_another(
+    nodes: Nodes, since: int
+) -> None:
     leader = nodes.await_followed()
     (follower, *_) = nodes.followers()
     with Load(nodes, seed=12) as load:
-        load.await_done(20)
+        own = nodes.home(follower) / "snapshots"
+        wait_for("two snapshots of the follower", lambda: len(snapshot.listed(own)) == 2)
         end, mark = log_end(nodes, follower), nodes.log_size(follower)
         nodes.kill(follower)
-        kept = snapshot.listed(nodes.home(follower) / "snapshots")
+        kept = snapshot.listed(own)
         names = ["state", "manifest"]
         assert len(kept) == len(names)
         for seed, (directory, name) in enumerate(zip(kept, names, strict=True)):
@@ -174,8 +154,17 @@ def test_a_flipped_byte_on_a_stopped_follower_is_refused_by_name(nodes: Nodes, s
         for event, name in zip(refused, names, strict=True):
             assert name in event["reason"]
         # Its peers have another one for it.
-        nodes.await_event(follower, "snapshot_installed", mark)
+        installed = nodes.await_event(follower, "snapshot_installed", mark)
+        assert installed["raft_index"] > end
     check_run(nodes, load, since)
+
+    # Its own history names what it never saw; together with the others' nothing is missing.
+    assert archive_reader.holes(nodes.home(follower))
+    assert any(isinstance(item, Hole) for item in producer_id_history([nodes.home(follower)]))
+    rows = nodes.read("producer-ids", "history")
+    assert not [row for row in rows if row.get("hole")]
+    for node_id in nodes.node_ids:
+        assert nodes.rss_anon_kib(node_id) < RSS_ANON_KIB_MAX
 
 
 @pytest.mark.row("card.2", "card.7")

@@ -4,13 +4,13 @@ import re
 
 import pytest
 
-SEEDS = 40
-UPGRADE_SEEDS = 18
-TRANSACTION_SEEDS = 24
+SEEDS = 30
+UPGRADE_SEEDS = 12
+TRANSACTION_SEEDS = 18
 ROUGH_TRANSACTION_SEEDS = (*range(6), 27, 59)
 """Of a test of their own, test_rough_transactions: not played twice."""
-STRANGER_SEEDS = 20
-LEVEL_SEEDS = 24
+STRANGER_SEEDS = 12
+LEVEL_SEEDS = 16
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

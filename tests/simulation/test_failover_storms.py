@@ -8,7 +8,7 @@ from tests.simulation.storms import weather_the_failovers
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4), ids="failover-seed-{}".format)
+@pytest.mark.parametrize("seed", range(3), ids="failover-seed-{}".format)
 def test_failovers(seed: int) -> None:
     sim = weather_the_failovers(seed)
     assert not sim.failovers.missing, "it failed at each step of each request in each way"
