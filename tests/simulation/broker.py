@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fencepost.broker.foreign_markers import open_partitions
 from fencepost.broker.log.shapes import VerificationGuard
@@ -44,6 +44,14 @@ VERIFY_PATIENCE_S: Final = 0.5
 Told = Callable[[Any], None]
 
 
+class Addition(NamedTuple):
+    """Of a partition to the one transaction that a pair has with transactions V2."""
+
+    place: Place
+    producer_id: ProducerId
+    epoch: int
+
+
 class Broker:
     """The leader of some partitions, and their only replica."""
 
@@ -64,6 +72,7 @@ class Broker:
         self._ledger = ledger
         self._voters = voters
         self.coordinator: NodeId | None = None
+        self._adding: dict[Addition, list[Callable[[], None]]] = {}
         self._life = 1
         self._is_up = True
         if post.weather.broker_deaths:
@@ -99,7 +108,7 @@ class Broker:
             return
         partition = self.partitions[batch.place]
         guard = partition.guard(batch, self._now_ms())
-        if guard is None or partition.is_announced(batch):
+        if guard is None or partition.is_announced(*batch.pair):
             self._append(partition, batch, guard, told)
         else:
             verified = partial(self._verified, self._life, partition, batch, guard, told)
@@ -135,8 +144,11 @@ class Broker:
             told(ErrorCode.NONE)
 
     def _verify(self, batch: Batch, told: Callable[[ErrorCode], None], *, adds: bool = False) -> None:
-        """Ask who leads as far as is known; no answer in time: the producer is told to try again."""
-        waiting, life = [True], self._life
+        """Ask who leads as far as is known; no answer in time: the producer is told to try again.
+
+        An addition that is too early (51) is answered by its announcement, or when the time is up.
+        """
+        waiting, life, early = [True], self._life, [False]
         node = self.coordinator
         if node is None:
             node = self.coordinator = self._rng.choice(sorted(self._voters))
@@ -144,8 +156,13 @@ class Broker:
         def heard(answer: Any) -> None:
             if not waiting[0] or not self._is_up or life != self._life:
                 return
-            waiting[0] = False
             code = ErrorCode.REQUEST_TIMED_OUT if answer is None else _code(answer)
+            if answer is None and early[0]:
+                code = ErrorCode.CONCURRENT_TRANSACTIONS
+            elif adds and code == ErrorCode.CONCURRENT_TRANSACTIONS:
+                early[0] = True
+                return
+            waiting[0] = False
             if code in (ErrorCode.NOT_COORDINATOR, ErrorCode.REQUEST_TIMED_OUT):
                 self.coordinator = None
             told(code)
@@ -157,6 +174,15 @@ class Broker:
             verify_only=not adds,
             for_client=adds,
         )
+        if adds:
+
+            def announced() -> None:
+                if waiting[0] and life == self._life:
+                    waiting[0] = False
+                    self._ledger.count("additions announced")
+                    told(ErrorCode.NONE)
+
+            self._adding.setdefault(Addition(batch.place, *batch.pair), []).append(announced)
         request = AddPartitionsToTxn((asked,), batched=True)
         self._agenda.after(VERIFY_PATIENCE_S, heard, None)
         voter = self._voters[node]
@@ -215,8 +241,17 @@ class Broker:
             for _, indexes in each.topics:
                 for index in indexes:
                     if index in self.partitions:
-                        self.partitions[index].announce(whose, each.producer_epoch, version)
+                        self._take(Addition(index, whose, each.producer_epoch), version)
         told(None)
+
+    def _take(self, addition: Addition, version: ImageVersion) -> None:
+        """As broker/announcements.py and broker/verification.py do."""
+        place, whose, epoch = addition
+        partition = self.partitions[place]
+        partition.announce(whose, epoch, version)
+        if partition.is_announced(whose, epoch):
+            for announced in self._adding.pop(addition, ()):
+                announced()
 
     # -- WriteTxnMarkers --------------------------------------------------------------------------
 

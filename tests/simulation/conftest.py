@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-SEEDS = 30
+SEEDS = 40
 UPGRADE_SEEDS = 12
 TRANSACTION_SEEDS = 18
 ROUGH_TRANSACTION_SEEDS = (*range(6), 27, 59)

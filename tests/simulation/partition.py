@@ -94,9 +94,9 @@ class Partition:
         """The coordinator says unasked that a transaction holds this partition."""
         self._states.announce(producer_id, epoch, version)
 
-    def is_announced(self, batch: Batch) -> bool:
-        """Of this batch's transaction it did."""
-        return self._states.is_announced(*batch.pair)
+    def is_announced(self, producer_id: ProducerId, epoch: int) -> bool:
+        """Of this transaction it did."""
+        return self._states.is_announced(producer_id, epoch)
 
     def is_duplicate(self, batch: Batch) -> bool:
         """It is one of the last batches of its producer."""

@@ -167,7 +167,7 @@ def test_what_was_announced_and_not_written_is_void_after_the_marker(desk: Desk)
     assert program.add(OTHER) == ErrorCode.NONE
     desk.wait(0.1)
     late = program.batch(OTHER)
-    assert desk.sim.partitions[OTHER].is_announced(late)
+    assert desk.sim.partitions[OTHER].is_announced(*late.pair)
     program.end(committed=True)
     desk.settle("payments")
     assert program.send(late) == ErrorCode.TRANSACTION_ABORTABLE

@@ -36,11 +36,13 @@ def test_clients_of_transactions_v2_beside_those_of_v1(seed: int) -> None:
 @pytest.mark.row("360.2")
 def test_instances_that_keep_what_is_open_beside_those_that_do_not() -> None:
     """V1 and V2 mixed: one ends what another began, whose batches still arrive."""
-    kept = 0
+    kept = announced = 0
     for seed in range(4):
         sim = weather_the_transactions(seed, 4 * STORM_S, transactions_v2=0.5, keeps=0.6)
         kept += sim.ledger.counts.get("transactions kept", 0)  # few where disks are full
+        announced += sim.ledger.counts.get("additions announced", 0)
     assert kept > 12
+    assert announced > 8
 
 
 @pytest.mark.slow
