@@ -55,8 +55,8 @@ def test_it_is_refused_at_once_and_made_with_the_completion(bench: Bench) -> Non
     assert bench.replica.image.header.version == version + 1, "one for the completion and what waited"
     row = bench.row("alice")
     assert (row.state.wire_name, row.partitions) == ("Ongoing", (TopicPartitions(TOPIC, (1,)),))
-    ((_, _, _, told),) = bench.announced
-    assert told.announcements == (Announcement(*pair, version + 1, ((TOPIC, (1,)),)),)
+    ((_, _, _, request_to_leader),) = bench.announced
+    assert request_to_leader.announcements == (Announcement(*pair, version + 1, ((TOPIC, (1,)),)),)
 
 
 def test_others_of_the_request_are_decided_as_ever(bench: Bench) -> None:
@@ -90,8 +90,8 @@ def test_one_that_is_asked_again_is_decided_and_parked_once(bench: Bench) -> Non
     bench.settle()
     assert codes(again) == {"alice": ErrorCode.CONCURRENT_TRANSACTIONS}
     write_markers(bench)
-    (told,) = (each for sent in bench.announced for each in sent.request.announcements)
-    assert told.producer_epoch == pair[1]
+    (announced,) = (each for sent in bench.announced for each in sent.request.announcements)
+    assert announced.producer_epoch == pair[1]
     assert len(bench.server._early) == 0
 
 

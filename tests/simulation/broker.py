@@ -144,7 +144,7 @@ class Broker:
             told(ErrorCode.NONE)
 
     def _verify(self, batch: Batch, told: Callable[[ErrorCode], None], *, adds: bool = False) -> None:
-        """Ask who leads as far as is known; no answer in time: the producer is told to try again.
+        """Ask who leads as far as is known; no answer in time: the producer tries again.
 
         An addition that is too early (51) is answered by its announcement, or when the time is up.
         """
