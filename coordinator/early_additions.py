@@ -63,9 +63,13 @@ class EarlyAdditions:
         self._parked.add(wanted)
         return True
 
+    def forget(self, addition: Addition) -> None:
+        """It is parked no longer: the same one may be parked again."""
+        self._parked.discard(addition.request)
+
     def made(self, addition: Addition, outcome: Outcome[AddPartitionsToTxnAnswer]) -> None:
         """A parked one is applied, or refused."""
-        self._parked.discard(addition.request)
+        self.forget(addition)
         if isinstance(outcome, AddPartitionsToTxnAnswer):
             self._announcer.announce(addition.announcement())
 
@@ -83,4 +87,5 @@ class _Early:
         self._additions.made(self.addition, outcome)
 
     def close(self, _reason: str, /) -> None:
-        """No connection waits for it."""
+        """Whether it is made is not known: the broker asks again. No connection waits for this."""
+        self._additions.forget(self.addition)

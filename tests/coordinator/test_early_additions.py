@@ -6,6 +6,7 @@ from fencepost.controller.errors import ErrorCode
 from fencepost.controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
 from fencepost.controller.transactions.end_txn import EndTxn
 from fencepost.coordinator.early_additions import PARK_S_MAX
+from fencepost.coordinator.transaction_requests import TransactionRequest
 from fencepost.records.transaction_log import TopicPartitions
 from fencepost.records.types import ProducerId
 from fencepost.wire.k20024_announce_partitions import Announcement
@@ -131,3 +132,14 @@ def test_it_ends_with_the_leadership(bench: Bench) -> None:
     bench.server.deposed()
     assert len(bench.server._early) == 0
     assert not bench.announced
+
+
+def test_one_whose_outcome_cannot_be_given_is_parked_again(bench: Bench) -> None:
+    pair = ending(bench, "alice")
+    request(bench, addition("alice", pair, 1))
+    (parked,) = bench.server.requests.parked.drain()
+    assert isinstance(parked, TransactionRequest)
+    parked._reply.close("a fault of this node")
+    version = bench.replica.image.header.version
+    assert codes(request(bench, addition("alice", pair, 1))) == {"alice": ErrorCode.CONCURRENT_TRANSACTIONS}
+    assert (bench.replica.image.header.version, len(bench.server._early)) == (version, 1)

@@ -51,6 +51,14 @@ ADDITION_MUTANTS: Final = (
         (EARLY + "test_one_that_is_asked_again_is_decided_and_parked_once",),
     ),
     Mutant(
+        "early-addition-kept-when-closed",
+        "an early addition whose outcome cannot be given may be parked again",
+        ADDITIONS,
+        "        self._additions.forget(self.addition)\n",
+        "        pass\n",
+        (EARLY + "test_one_whose_outcome_cannot_be_given_is_parked_again",),
+    ),
+    Mutant(
         "early-addition-in-silence",
         "the leader of the partition learns that its early addition was made",
         ADDITIONS,
