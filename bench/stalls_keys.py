@@ -9,7 +9,15 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from fencepost.controller.brokers import Endpoint, Feature, Heartbeat, RegisterBroker, UnregisterBroker
+from fencepost.controller.config_changes import (
+    RESOURCES_PER_REQUEST_MAX,
+    AlterConfigs,
+    ConfigChange,
+    ResourceChanges,
+)
 from fencepost.controller.feature_updates import UPDATES_MAX, FeatureUpdate, UpdateFeatures
 from fencepost.controller.groups import offset_messages as offsets
 from fencepost.controller.groups.describe import DescribeGroups, ListGroups
@@ -112,11 +120,19 @@ def _of_clients() -> dict[int, Any]:
         32: DescribeConfigs(
             tuple(ConfigResource(TOPIC_RESOURCE, each) for each in topics[:RESOURCES_MAX])
         ),
+        33: replace(_altered(topics), replaces_all=True),
         36: SaslAuthenticate(bytes(TOKEN_BYTES_MAX)),
+        44: _altered(topics),
         61: DescribeProducers(tuple((each, (0,)) for each in looked_up)),
         65: DescribeTransactions(ids),
         66: ListTransactions((), tuple(map(ProducerId, range(19_000)))),
     }  # fmt: skip
+
+
+def _altered(topics: tuple[str, ...]) -> AlterConfigs:
+    changes = (ConfigChange("retention.ms", "1"), ConfigChange("segment.bytes", "1048576"))
+    names = topics[:RESOURCES_PER_REQUEST_MAX]
+    return AlterConfigs(tuple(ResourceChanges(TOPIC_RESOURCE, each, changes) for each in names))
 
 
 def _of_groups() -> dict[int, Any]:

@@ -74,7 +74,7 @@ class Partitions:
         self._by_name: dict[tuple[str, int], Partition] = {}
         self._by_id: dict[uuid.UUID, dict[int, Partition]] = {}  # by topic and index
         self._offline: dict[tuple[str, int], _Offline] = {}
-        self._configs: dict[uuid.UUID, LogConfig] = {}  # of topics that are hosted here, by id
+        self._configs: dict[uuid.UUID, tuple[int, LogConfig]] = {}  # of topics hosted here, with the digest
         self._lock = asyncio.Lock()
         self._moved: set[Partition] = set()
         self._generation = 0  # counts openings: what a question does not know of, its answer cannot miss
@@ -124,19 +124,19 @@ class Partitions:
         if found:
             self._log.info("logs_recovered", partitions=len(found), offline=len(self._offline))
 
-    def unconfigured(self, topics: Iterable[TopicMetadata]) -> dict[str, uuid.UUID]:
-        """Of these topics, those with a partition here whose settings are not known; their ids by name."""
+    def unconfigured(self, topics: Iterable[TopicMetadata]) -> dict[str, tuple[uuid.UUID, int]]:
+        """By name, id and digest of those topics with a partition here whose settings are not known."""
         return {
-            topic.name: topic.topic_id
+            topic.name: (topic.topic_id, topic.configs_digest)
             for topic in topics
             if topic.error_code == 0 and topic.name is not None and topic.topic_id is not None
-            if topic.topic_id not in self._configs
+            if self._configs.get(topic.topic_id, (None,))[0] != topic.configs_digest
             and any(self.broker_id in each.replica_nodes for each in topic.partitions)
         }
 
-    def configure(self, topic_id: uuid.UUID, settings: Iterable[TopicConfig]) -> None:
+    def configure(self, topic_id: uuid.UUID, digest: int, settings: Iterable[TopicConfig]) -> None:
         """The settings of a topic, for its logs that are open and those that will be."""
-        config = self._configs[topic_id] = with_topic_settings(self._config, settings)
+        _, config = self._configs[topic_id] = digest, with_topic_settings(self._config, settings)
         for partition in self._by_id.get(topic_id, _NONE_HERE).values():
             partition.log.config = config
 
@@ -290,7 +290,7 @@ class Partitions:
         """Open the log, or make it as ``placed`` of a topic. One that cannot be opened is offline."""
         topic, index, path = found.topic, found.index, found.path
         try:
-            config = self._config if topic_id is None else self._configs.get(topic_id, self._config)
+            config = self._config if topic_id is None else self._configs.get(topic_id, (0, self._config))[1]
             log = await _off_loop(partial(self._opened, found, config, topic_id, placed))
             if log.topic_id is None:
                 raise CorruptData(f"{path}: partition.metadata is missing")

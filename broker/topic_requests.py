@@ -1,11 +1,11 @@
-"""Metadata, CreateTopics, DeleteTopics and DescribeConfigs of the client listener.
+"""Metadata of the client listener, and requests that make, change and delete topics or read their settings.
 
 Metadata    answers from the cache; unknown topics are looked up, and created if both the client and the
             controller's ``auto.create.topics.enable`` want it. A list of all topics, and topics without a
             leader, are requested anew; while the quorum has no leader, or FORWARDED_MAX requests wait for
             the controller, the cache is the answer.
-Forwarded   CreateTopics, DeleteTopics and DescribeConfigs go to the active controller in this broker's
-            name; the answer of the first two leaves when this broker has seen what they did.
+Forwarded   all but Metadata goes to the active controller in this broker's name; the answer to what changes
+            topics leaves when this broker has seen what it did.
 Source      Kafka KafkaApis.handleTopicMetadataRequest, ForwardingManager.
 """
 
@@ -18,7 +18,7 @@ from typing import Any, Final
 from fencepost.broker.metadata_cache import MetadataCache
 from fencepost.broker.retry import CALL_FAILURES
 from fencepost.broker.topics import CONFIGS_MAX, TopicCache
-from fencepost.controller import topic_creation, topic_deletion
+from fencepost.controller import config_changes, topic_creation, topic_deletion
 from fencepost.controller.authorization import Acls, Operation
 from fencepost.controller.errors import ApiError, CoordinatorLoadInProgress, ErrorCode, RequestTimedOut
 from fencepost.wire.client import ControllerClient
@@ -40,6 +40,8 @@ from fencepost.wire.k32_describe_configs import (
     DescribeConfigsAnswer,
     require_count,
 )
+from fencepost.wire.k33_alter_configs import ALTER_CONFIGS
+from fencepost.wire.k44_incremental_alter_configs import INCREMENTAL_ALTER_CONFIGS
 
 FORWARDED_MAX: Final = 100
 """Requests that wait for the controller. One more is refused, which clients retry; Metadata is not."""
@@ -81,6 +83,16 @@ class TopicRequests:
                     self._forwarding(DELETE_TOPICS, Operation.DELETE, topic_deletion.require_count),
                 ),
                 served(DESCRIBE_CONFIGS, self._describe_configs),
+                served(
+                    ALTER_CONFIGS,
+                    self._forwarding(ALTER_CONFIGS, Operation.ALTER, config_changes.require_count),
+                ),
+                served(
+                    INCREMENTAL_ALTER_CONFIGS,
+                    self._forwarding(
+                        INCREMENTAL_ALTER_CONFIGS, Operation.ALTER, config_changes.require_count
+                    ),
+                ),
             )
         )
 

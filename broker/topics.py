@@ -174,12 +174,12 @@ class TopicCache:
         ``may_make``: this broker was unfenced when the question was sent. Before, what the controller knows
         of its directories may be of the process that had the broker's id until now.
         """
-        ids: dict[str, uuid.UUID] = {}
+        found: dict[str, tuple[uuid.UUID, int]] = {}
         for start in range(0, len(topics), TOPICS_AT_ONCE_MAX):
             if start:
                 await asyncio.sleep(0)
-            ids |= self._partitions.unconfigured(topics[start : start + TOPICS_AT_ONCE_MAX])
-        names = tuple(ids)
+            found |= self._partitions.unconfigured(topics[start : start + TOPICS_AT_ONCE_MAX])
+        names = tuple(found)
         for start in range(0, len(names), CONFIGS_MAX):
             some = (ConfigResource(TOPIC_RESOURCE, name) for name in names[start : start + CONFIGS_MAX])
             try:
@@ -190,8 +190,8 @@ class TopicCache:
                 self._retry.failed(error)
                 return  # a log that took records under other settings than its topic's would be worse
             for each in answer.results:
-                if each.error_code == ErrorCode.NONE and each.name in ids:
-                    self._partitions.configure(ids[each.name], each.configs)
+                if each.error_code == ErrorCode.NONE and each.name in found:
+                    self._partitions.configure(*found[each.name], each.configs)
         await self._partitions.host(topics, may_make=may_make)
 
     async def _ask(self, request: Metadata) -> list[TopicMetadata] | None:

@@ -25,6 +25,7 @@ from fencepost.controller.features import (
 )
 from fencepost.controller.view import View
 from fencepost.records.levels import (
+    CHANGED_TOPICS,
     GROUP_AWARE_INIT,
     GROUP_LOG,
     PARTITION_RECOVERY,
@@ -120,6 +121,16 @@ def require_partition_recovery(view: View) -> None:
         raise UnsupportedVersion(
             f"starting a lost partition again needs log level {PARTITION_RECOVERY}, the cluster has {level}: "
             f"upgrade every node, then run `fencepost features upgrade --log-level {PARTITION_RECOVERY}`"
+        )
+
+
+def require_changed_topics(view: View) -> None:
+    """Raises UnsupportedVersion while a broker may be there that takes changed settings at its next start."""
+    level = in_force(view)
+    if level < CHANGED_TOPICS:
+        raise UnsupportedVersion(
+            f"changing a topic needs log level {CHANGED_TOPICS}, the cluster has {level}: upgrade every "
+            f"node, then run `fencepost features upgrade --log-level {CHANGED_TOPICS}`"
         )
 
 

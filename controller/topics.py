@@ -7,9 +7,11 @@ Leader      the stored leader leads while its broker is alive; ``leader_of`` say
 Source      Kafka ReplicationControlManager (createTopics, deleteTopics, replay); ``Topic.validate``.
 """
 
+import hashlib
 import struct
 import uuid
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -180,6 +182,18 @@ def partition(view: View, name: str, index: int) -> Partition | None:
 def collision_key(name: str) -> str | None:
     """The key of ``COLLIDING``; None for a name that collides with no other."""
     return name.replace(".", "_") if "." in name or "_" in name else None
+
+
+@lru_cache(maxsize=1_000)  # most topics have the settings of some others
+def configs_digest(configs: tuple[tuple[str, str], ...]) -> int:
+    """A number, of 64 bits with a sign, that other settings do not have; 0: none are set.
+
+    A broker that has seen another one reads the topic's settings anew.
+    """
+    if not configs:
+        return 0
+    digest = hashlib.blake2b(repr(configs).encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big", signed=True) or 1
 
 
 def leader_of(view: View, found: Partition) -> BrokerId:

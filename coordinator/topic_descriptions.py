@@ -19,7 +19,16 @@ from fencepost.controller.brokers import BROKERS
 from fencepost.controller.decision import Decision
 from fencepost.controller.errors import ErrorCode, InvalidTopic, NotController, UnknownServerError
 from fencepost.controller.topic_creation import require_valid_name
-from fencepost.controller.topics import PARTITIONS, STARTED_AT, TOPICS, Partition, Topic, find, find_by_id
+from fencepost.controller.topics import (
+    PARTITIONS,
+    STARTED_AT,
+    TOPICS,
+    Partition,
+    Topic,
+    configs_digest,
+    find,
+    find_by_id,
+)
 from fencepost.controller.view import View
 from fencepost.coordinator.marker_sender import CallLater
 from fencepost.quorum.port import Submit
@@ -225,7 +234,12 @@ def _live(view: View) -> _Live:
 def _described(view: View, topic: Topic, live: _Live) -> TopicMetadata:
     topic_id = topic.topic_id
     partitions = tuple([_partition(view, topic_id, index, live) for index in range(topic.partition_count)])
-    return TopicMetadata(name=topic.name, topic_id=topic_id, partitions=partitions)
+    return TopicMetadata(
+        name=topic.name,
+        topic_id=topic_id,
+        partitions=partitions,
+        configs_digest=configs_digest(topic.configs),
+    )
 
 
 def _partition(view: View, topic_id: uuid.UUID, index: int, live: _Live) -> PartitionMetadata:

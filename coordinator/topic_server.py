@@ -1,4 +1,4 @@
-"""Topics on the controller listener: CreateTopics, DeleteTopics, and what Metadata says of them.
+"""Topics on the controller listener: made, changed and deleted, and what Metadata says of them.
 
 Every answer rides on an entry, as everything that depends on the image: so a response that names a topic,
 or says that there is none, comes from a real leader.
@@ -9,6 +9,14 @@ from functools import partial
 from random import Random
 
 from fencepost.controller.authorization import Acls, Operation
+from fencepost.controller.config_changes import (
+    AlterConfigs,
+    AlterConfigsAnswer,
+    ConfigsAltered,
+    alteration_parts,
+    decide_alter,
+)
+from fencepost.controller.config_changes import require_count as require_alterations
 from fencepost.controller.decision import Decision
 from fencepost.controller.errors import (
     ApiError,
@@ -56,6 +64,8 @@ from fencepost.wire.k32_describe_configs import (
     DescribeConfigsAnswer,
     require_count,
 )
+from fencepost.wire.k33_alter_configs import ALTER_CONFIGS
+from fencepost.wire.k44_incremental_alter_configs import INCREMENTAL_ALTER_CONFIGS
 from fencepost.wire.k20043_recover_partition import RECOVER_PARTITION
 
 
@@ -85,6 +95,8 @@ class TopicServer:
                 served(CREATE_TOPICS, self.create),
                 served(DELETE_TOPICS, self.delete),
                 served(DESCRIBE_CONFIGS, self.describe_configs),
+                served(ALTER_CONFIGS, self.alter_configs),
+                served(INCREMENTAL_ALTER_CONFIGS, self.alter_configs),
                 served(RECOVER_PARTITION, self.recover),
             )
         )
@@ -107,6 +119,25 @@ class TopicServer:
         """Delete topics (API key 20)."""
         self._acls.require(context.principal, Operation.DELETE)
         self._submit(lambda view, now_ms: decide_delete(view, request, self._rules), reply, closing=reply)
+
+    def alter_configs(
+        self, request: AlterConfigs, context: Context, reply: Reply[AlterConfigsAnswer]
+    ) -> None:
+        """Change the settings of topics (API keys 33 and 44)."""
+        self._require_alter(context)
+        twice = require_alterations(request)
+        several = alteration_parts(request)
+        parts = Parts(len(several), reply, partial(_joined_alterations, several))
+        for position, part in enumerate(several):
+            decide = partial(_decide_alter, part, twice)
+            self._submit(decide, partial(parts.take, position), closing=reply)
+
+    def _require_alter(self, context: Context) -> None:
+        """Raises ClusterAuthorizationFailed. Brokers forward what they allowed."""
+        try:
+            self._acls.require(context.principal, Operation.ALTER)
+        except ClusterAuthorizationFailed:
+            self._acls.require(context.principal, Operation.CLUSTER_ACTION)
 
     def recover(self, request: RecoverPartition, context: Context, reply: Reply[PartitionRecovered]) -> None:
         """Start a lost partition again (API key 20043)."""
@@ -184,6 +215,26 @@ def _joined(
         else:
             rows += outcome.topics
     return CreateTopicsAnswer(tuple(rows))
+
+
+def _decide_alter(
+    request: AlterConfigs, twice: frozenset[tuple[int, str]], view: View, _now_ms: int
+) -> Decision[AlterConfigsAnswer]:
+    return decide_alter(view, request, twice)
+
+
+def _joined_alterations(
+    several: Sequence[AlterConfigs], outcomes: Sequence[AlterConfigsAnswer | ApiError]
+) -> AlterConfigsAnswer:
+    """As ``_joined``, of the resources of AlterConfigs."""
+    rows: list[ConfigsAltered] = []
+    for part, outcome in zip(several, outcomes, strict=True):
+        if isinstance(outcome, ApiError):
+            code, text = outcome.code, str(outcome)
+            rows += [ConfigsAltered(each.resource_type, each.name, code, text) for each in part.resources]
+        else:
+            rows += outcome.resources
+    return AlterConfigsAnswer(tuple(rows))
 
 
 def rules_of(config: NodeConfig) -> TopicRules:

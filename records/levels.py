@@ -14,13 +14,14 @@ level from which on it is written; what was written below it is read for ever.
       that a transaction commits names its transactional id.
   6   a partition whose log is lost may be started again, empty: PartitionChangeRecord, and a table of the
       offsets at which such partitions start.
+  7   no bytes: every broker takes changed settings of a topic, and its new partitions, while it runs.
 
 Source   the same purpose as Kafka's ``metadata.version``, for what Kafka does not know of.
 """
 
 from typing import Final
 
-LEVEL_MAX: Final = 6
+LEVEL_MAX: Final = 7
 """The highest level that this version reads and writes."""
 
 LEADER_CHANGE_0: Final = 1
@@ -41,6 +42,9 @@ GROUP_AWARE_INIT: Final = 5
 
 PARTITION_RECOVERY: Final = 6
 """From this level on every voter keeps at which offset a lost partition was started again."""
+
+CHANGED_TOPICS: Final = 7
+"""From this level on the settings of a topic and its number of partitions may be changed."""
 
 
 class LevelTooHigh(Exception):

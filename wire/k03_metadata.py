@@ -7,7 +7,7 @@
 11  no authorized operations of the cluster
 12  a topic may be requested by its id alone, and answered without a name
 13  error_code for the whole answer
-Ours: tag 1000 of a partition, ``start_offset``; clients skip it
+Ours: tag 1000 of a partition, ``start_offset``, and of a topic, ``configs_digest``; clients skip them
 """
 
 import struct
@@ -83,6 +83,7 @@ class TopicMetadata(Struct, frozen=True, kw_only=True):
     is_internal: bool = False
     partitions: tuple[PartitionMetadata, ...] = ()
     topic_authorized_operations: int = OPERATIONS_OMITTED
+    configs_digest: int = 0  # ours, tag 1000: another number for other settings of the topic; 0: none
 
     @property
     def rows(self) -> int:
@@ -114,8 +115,8 @@ _CLUSTER_OPERATIONS_IN: Final = range(8, 11)
 _PLAIN: Final = struct.Struct(">hiiiBiBiBB")
 """A flexible partition with one replica, in sync: each array's length plus one, the ids, and no tags."""
 _PLAIN_LENGTHS: Final = (2, 2, 1, 0)
-_START_TAG: Final = bytes((1, 0xE8, 0x07, 8))  # one tag, 1000, of eight bytes
-_PARTITION_TAGS: Final = {1000: Reader.int64}
+_OWN_TAG: Final = bytes((1, 0xE8, 0x07, 8))  # one tag, 1000, of eight bytes
+_INT64_TAGS: Final = {1000: Reader.int64}
 _IS_INTERNAL: Final = struct.Struct(">?")
 
 
@@ -233,12 +234,15 @@ def _write_topic(version: int, writer: Writer, topic: TopicMetadata) -> None:
         if version >= 5:
             writer.int32s(each.offline_replicas)
         if version >= _FLEXIBLE_FROM and each.start_offset >= 0:
-            writer.parts.append(_START_TAG + each.start_offset.to_bytes(8, "big"))
+            writer.parts.append(_OWN_TAG + each.start_offset.to_bytes(8, "big"))
         else:
             writer.no_tags()
     if version >= 8:
         writer.int32(topic.topic_authorized_operations)
-    writer.no_tags()
+    if version >= _FLEXIBLE_FROM and topic.configs_digest:
+        writer.parts.append(_OWN_TAG + topic.configs_digest.to_bytes(8, "big", signed=True))
+    else:
+        writer.no_tags()
 
 
 def _is_plain(partition: PartitionMetadata) -> bool:
@@ -322,7 +326,7 @@ def _read_topic(version: int, reader: Reader) -> TopicMetadata:
     is_internal = reader.fields(_IS_INTERNAL)[0] if version >= 1 else False
     partitions = _read_partitions(version, reader, reader.count())
     operations = reader.int32() if version >= 8 else OPERATIONS_OMITTED
-    reader.skip_tags()
+    tags = reader.tags(_INT64_TAGS) if version >= _FLEXIBLE_FROM else {}
     return TopicMetadata(
         name=name,
         error_code=error_code,
@@ -330,6 +334,7 @@ def _read_topic(version: int, reader: Reader) -> TopicMetadata:
         is_internal=is_internal,
         partitions=partitions,
         topic_authorized_operations=operations,
+        configs_digest=tags.get(1000, 0),
     )
 
 
@@ -370,7 +375,7 @@ def _read_partition(version: int, reader: Reader) -> PartitionMetadata:
     replica_nodes = reader.int32s()
     isr_nodes = reader.int32s()
     offline_replicas = reader.int32s() if version >= 5 else ()
-    tags = reader.tags(_PARTITION_TAGS) if version >= _FLEXIBLE_FROM else {}
+    tags = reader.tags(_INT64_TAGS) if version >= _FLEXIBLE_FROM else {}
     return PartitionMetadata(
         partition_index=partition_index,
         error_code=error_code,

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from fencepost.controller.brokers import Endpoint, Feature
+from fencepost.controller.config_changes import ConfigChange, ResourceChanges
 from fencepost.controller.topics import NewTopic
 from fencepost.controller.transactions.group_init import MemberAssignment
 from fencepost.records.transaction_log import TopicPartitions
@@ -248,6 +249,16 @@ def _k32(sample: Any) -> Iterator[Largest]:
     yield Largest("4990 keys", changed(sample, resources=(ConfigResource(2, "orders", keys),)))
 
 
+def _altered(sample: Any) -> Iterator[Largest]:
+    for count in (1, 1_000, 1_001, 4_990):
+        resources = tuple(ResourceChanges(TOPIC_RESOURCE, topic(n), ()) for n in range(count))
+        yield Largest(f"{count} resources", changed(sample, resources=resources))
+    for count in (2_500, 2_501, 4_990):
+        changes = tuple(ConfigChange(f"key.{n}", "v" * 300) for n in range(count))
+        one = ResourceChanges(TOPIC_RESOURCE, "orders", changes)
+        yield Largest(f"{count} settings", changed(sample, resources=(one,)))
+
+
 def _k61(sample: Any) -> Iterator[Largest]:
     for count in LOOKED_UP:
         topics = tuple((topic(n), (0,)) for n in range(count))
@@ -317,8 +328,10 @@ LONG: Final[dict[int, Callable[[Any], Iterator[Largest]]]] = {
     27: _k27,
     28: _commits,
     32: _k32,
+    33: _altered,
     36: _k36,
     42: _k42,
+    44: _altered,
     47: _k47,
     55: _k55,
     61: _k61,

@@ -59,6 +59,7 @@ from tests.mutants.stalls_copies import STALLS_COPIES
 from tests.mutants.stalls_fetch import STALLS_FETCH
 from tests.mutants.stalls_garbage import STALLS_GARBAGE
 from tests.mutants.stalls_turns import STALLS_TURNS
+from tests.mutants.topic_changes import TOPIC_CHANGES
 from tests.mutants.two_phase import TWO_PHASE
 from tests.mutants.typed import TYPED
 from tests.mutants.upgrades import UPGRADES
@@ -357,6 +358,7 @@ MUTANTS: Final = (
     *COORDINATOR,
     *EPOCHS,
     *EXPLAIN,
+    *TOPIC_CHANGES,
     *TWO_PHASE,
     *GROUP_INIT,
     *LOOP,

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from fencepost.controller import topic_creation, topic_deletion
+from fencepost.controller import config_changes, topic_creation, topic_deletion
 from fencepost.controller.groups import offset_deletion, offsets
 from fencepost.controller.transactions import add_partitions, commit_offsets, states
 from fencepost.coordinator import parked, transaction_server
@@ -23,6 +23,10 @@ LIMITS = {
     "topics, and partitions, of one DeleteTopics": (
         topic_deletion.TOPICS_PER_REQUEST_MAX,
         topic_deletion.PARTITIONS_PER_REQUEST_MAX,
+    ),
+    "resources, and settings, of one AlterConfigs": (
+        config_changes.RESOURCES_PER_REQUEST_MAX,
+        config_changes.CHANGES_PER_REQUEST_MAX,
     ),
     "partitions in the cluster": (topic_creation.PARTITIONS_MAX,),
     "partitions, for a topic that is created by being asked for": (

@@ -18,6 +18,7 @@ WRITTEN_FROM_LEVEL = {
     4: set[int](),
     5: set[int](),
     6: {5},
+    7: set[int](),
 }
 """Keys of records by the log level from which on they are written: an older node halts at others."""
 

@@ -4,11 +4,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from fencepost.controller import config_changes as c
 from fencepost.controller import topics as t
 from fencepost.controller.errors import ErrorCode
 from fencepost.wire import k32_describe_configs as k32
 from fencepost.wire.k19_create_topics import CREATE_TOPICS
 from fencepost.wire.k20_delete_topics import DELETE_TOPICS
+from fencepost.wire.k33_alter_configs import ALTER_CONFIGS
+from fencepost.wire.k44_incremental_alter_configs import INCREMENTAL_ALTER_CONFIGS
 from tests.wire.row import ID_A, NO_ID, Row, ms
 
 # CreateTopics and DeleteTopics
@@ -192,4 +195,82 @@ CONFIGS = Row(
     flat_response=_flat_configs,
 )
 
-TOPIC_ROWS = (CREATE, DELETE, CONFIGS)
+# AlterConfigs and IncrementalAlterConfigs
+
+
+def _flat_alterations(version: int, entity: Any) -> c.AlterConfigs:
+    resources = tuple(
+        c.ResourceChanges(
+            each.resource_type,
+            each.resource_name,
+            tuple(
+                c.ConfigChange(one.name, one.value, getattr(one, "config_operation", c.ConfigOperation.SET))
+                for one in each.configs
+            ),
+        )
+        for each in entity.resources
+    )
+    return c.AlterConfigs(resources, entity.validate_only)
+
+
+def _flat_replacements(version: int, entity: Any) -> c.AlterConfigs:
+    return replace(_flat_alterations(version, entity), replaces_all=True)
+
+
+def _flat_altered(version: int, entity: Any) -> c.AlterConfigsAnswer:
+    return c.AlterConfigsAnswer(
+        tuple(
+            c.ConfigsAltered(
+                each.resource_type, each.resource_name, ErrorCode(each.error_code.value), each.error_message
+            )
+            for each in entity.responses
+        )
+    )
+
+
+ALTERED = c.AlterConfigsAnswer(
+    (
+        c.ConfigsAltered(k32.TOPIC_RESOURCE, "orders"),
+        c.ConfigsAltered(k32.BROKER_RESOURCE, "1", ErrorCode.INVALID_REQUEST, "no"),
+    )
+)
+INCREMENTAL = Row(
+    INCREMENTAL_ALTER_CONFIGS,
+    c.AlterConfigs(
+        (
+            c.ResourceChanges(
+                k32.TOPIC_RESOURCE,
+                "orders",
+                (
+                    c.ConfigChange("retention.ms", "1000"),
+                    c.ConfigChange("segment.bytes", None, c.ConfigOperation.DELETE),
+                    c.ConfigChange("cleanup.policy", "compact", c.ConfigOperation.APPEND),
+                ),
+            ),
+            c.ResourceChanges(k32.BROKER_RESOURCE, "1", ()),
+        ),
+        validate_only=True,
+    ),
+    ALTERED,
+    flat_request=_flat_alterations,
+    flat_response=_flat_altered,
+)
+REPLACED = Row(
+    ALTER_CONFIGS,
+    c.AlterConfigs(
+        (
+            c.ResourceChanges(
+                k32.TOPIC_RESOURCE,
+                "orders",
+                (c.ConfigChange("retention.ms", "1000"), c.ConfigChange("x", None)),
+            ),
+            c.ResourceChanges(k32.BROKER_RESOURCE, "1", ()),
+        ),
+        replaces_all=True,
+    ),
+    ALTERED,
+    flat_request=_flat_replacements,
+    flat_response=_flat_altered,
+)
+
+TOPIC_ROWS = (CREATE, DELETE, CONFIGS, INCREMENTAL, REPLACED)

@@ -1,0 +1,35 @@
+"""Mutants of what changes a topic: its settings, its partitions, where its logs begin."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+CONFIGS: Final = "tests/controller/test_config_changes.py::"
+BROKER: Final = "tests/broker/test_changed_topics.py::"
+
+TOPIC_CHANGES: Final = (
+    Mutant(
+        "changes-validated-and-written",
+        "settings that are only validated are not written",
+        "controller/config_changes.py",
+        "    return Decision(() if request.validate_only else tuple(records), ",
+        "    return Decision(tuple(records), ",
+        (CONFIGS + "test_what_is_only_validated_is_not_written",),
+    ),
+    Mutant(
+        "changes-below-their-level",
+        "no setting is changed while a broker may be there that would not obey",
+        "controller/levels.py",
+        "    if level < CHANGED_TOPICS:\n",
+        "    if False:\n",
+        (CONFIGS + "test_below_its_log_level_nothing_is_changed",),
+    ),
+    Mutant(
+        "changes-not-obeyed",
+        "a broker reads settings anew when their digest is another",
+        "broker/partitions.py",
+        "            if self._configs.get(topic.topic_id, (None,))[0] != topic.configs_digest\n",
+        "            if topic.topic_id not in self._configs\n",
+        (BROKER + "test_settings_are_read_anew_when_their_digest_is_another",),
+    ),
+)

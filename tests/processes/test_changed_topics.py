@@ -1,0 +1,97 @@
+"""librdkafka's admin changes topics of running nodes; every broker obeys without a restart, and after one."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
+
+from tests.harness.nodes import Nodes, wait_for
+
+pytestmark = pytest.mark.slow
+
+SECONDS = 30.0
+LARGE = b"x" * 1_000
+
+
+@pytest.fixture
+def admin(nodes: Nodes) -> AdminClient:
+    return AdminClient({"bootstrap.servers": nodes.bootstrap, "log_level": 0})
+
+
+@pytest.fixture
+def topic(nodes: Nodes, admin: AdminClient) -> Iterator[str]:
+    """A topic with a partition on each node."""
+    name = "changed"
+    brokers = [[int(each)] for each in nodes.node_ids]
+    created = admin.create_topics([NewTopic(name, len(brokers), replica_assignment=brokers)])
+    created[name].result(SECONDS)
+    yield name
+    admin.delete_topics([name])[name].result(SECONDS)
+
+
+def changed(admin: AdminClient, topic: str, how: AlterConfigOpType, name: str, value: str | None) -> None:
+    entry = ConfigEntry(name, value, incremental_operation=how)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    (future,) = admin.incremental_alter_configs([resource], request_timeout=SECONDS).values()
+    future.result(SECONDS)
+
+
+def described(admin: AdminClient, topic: str) -> dict[str, Any]:
+    (future,) = admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)]).values()
+    return {name: entry.value for name, entry in future.result(SECONDS).items()}
+
+
+def codes(nodes: Nodes, topic: str) -> set[int | None]:
+    """The error of a large record on each of the topic's partitions."""
+    found: list[int | None] = []
+    producer = Producer({"bootstrap.servers": nodes.bootstrap, "log_level": 0, "linger.ms": 0})
+    for index in range(len(nodes.node_ids)):
+        producer.produce(
+            topic,
+            LARGE,
+            partition=index,
+            callback=lambda error, _message: found.append(None if error is None else error.code()),
+        )
+    assert producer.flush(SECONDS) == 0
+    return set(found)
+
+
+def test_every_broker_obeys_a_changed_setting(nodes: Nodes, admin: AdminClient, topic: str) -> None:
+    assert codes(nodes, topic) == {None}
+    changed(admin, topic, AlterConfigOpType.SET, "max.message.bytes", "500")
+    assert described(admin, topic)["max.message.bytes"] == "500"
+    too_large = {KafkaError.MSG_SIZE_TOO_LARGE}
+    wait_for("every broker refuses", lambda: codes(nodes, topic) == too_large)
+    follower = nodes.followers()[0]
+    nodes.kill(follower)
+    nodes.start(follower)
+    wait_for("it refuses after a restart", lambda: codes(nodes, topic) == too_large)
+    changed(admin, topic, AlterConfigOpType.DELETE, "max.message.bytes", None)
+    wait_for("every broker takes it", lambda: codes(nodes, topic) == {None})
+    nodes.await_equal_images()
+
+
+def test_all_settings_at_once_and_what_is_refused(admin: AdminClient, topic: str) -> None:
+    changed(admin, topic, AlterConfigOpType.SET, "retention.ms", "86400000")
+    every = ConfigResource(ResourceType.TOPIC, topic, set_config={"segment.bytes": "1048576"})
+    with pytest.deprecated_call():
+        (future,) = admin.alter_configs([every]).values()
+    future.result(SECONDS)
+    found = described(admin, topic)
+    assert (found["segment.bytes"], found["retention.ms"]) == ("1048576", "604800000")
+    with pytest.raises(KafkaException) as refused:
+        changed(admin, topic, AlterConfigOpType.SET, "retention.ms", "soon")
+    assert refused.value.args[0].code() == KafkaError.INVALID_CONFIG
+    with pytest.raises(KafkaException) as unknown:
+        changed(admin, "none-such", AlterConfigOpType.SET, "retention.ms", "1")
+    assert unknown.value.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+    assert described(admin, topic) == found
