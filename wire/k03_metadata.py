@@ -254,20 +254,9 @@ def _is_plain(partition: PartitionMetadata) -> bool:
     )
 
 
-def _write_plain(writer: Writer, partition: PartitionMetadata) -> None:
-    writer.pack(
-        _PLAIN,
-        partition.error_code,
-        partition.partition_index,
-        partition.leader_id,
-        partition.leader_epoch,
-        2,
-        partition.replica_nodes[0],
-        2,
-        partition.isr_nodes[0],
-        1,
-        0,
-    )
+def _write_plain(writer: Writer, row: PartitionMetadata) -> None:
+    fields = (row.error_code, row.partition_index, row.leader_id, row.leader_epoch)
+    writer.pack(_PLAIN, *fields, 2, row.replica_nodes[0], 2, row.isr_nodes[0], 1, 0)
 
 
 def _decode_response(version: int, body: Buffer) -> MetadataAnswer:
