@@ -153,6 +153,7 @@ def _document(name: str, found: Inspected, *, is_cut: bool) -> dict[str, Any]:
         "start_offset": found.start,
         "end_offset": found.end,
         "torn": found.torn,
+        "changed": found.changed,
         "damage": damage,
         "lost": None if found.lost is None else asdict(found.lost),
         "repaired": is_cut,
@@ -163,7 +164,8 @@ def _lines(name: str, found: Inspected, *, is_cut: bool) -> list[str]:
     sound = f"offsets {found.start} to {found.end - 1}" if found.end > found.start else "no records"
     if found.damage is None or found.lost is None:
         torn = [] if found.torn is None else [f"Torn by a crash, cut at the next start: {found.torn}"]
-        return [f"{name}: sound, {sound} in {found.segments} segments", *torn]
+        changed = [] if found.changed is None else [f"Changed, which no cut mends: {found.changed}"]
+        return [f"{name}: sound, {sound} in {found.segments} segments", *torn, *changed]
     damage, lost = found.damage, found.lost
     behind = "no whole batch among them"
     if lost.batches:

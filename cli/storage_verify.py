@@ -253,6 +253,8 @@ def _partition(folder: Path, went_down: bool) -> tuple[str, str]:
     found = inspect(folder, machine_went_down=went_down)
     if found.damage is not None:
         raise CorruptData(str(found.damage))
+    if found.changed is not None:
+        raise CorruptData(found.changed)
     torn = "" if found.torn is None else f"torn by a crash, cut at the next start: {found.torn}"
     return f"offsets {found.start} to {found.end - 1} in {found.segments} segments", torn
 

@@ -2,8 +2,8 @@
 
 Threads     ``flush`` runs in any thread, one at a time; everything else is the owner's. Files are flushed
             by their names, so the owner may close its descriptors meanwhile.
-Order       batches, then indexes and epochs, then the producer snapshot: a snapshot on the disk says that
-            everything before its offset is there too. Recovery begins at the newest.
+Order       batches, then indexes and epochs, then sums, then the producer snapshot: a snapshot on the disk
+            says that everything before its offset is there too. Recovery begins at the newest.
 Snapshots   of the producers are due when a segment is full, every ``SNAPSHOT_EVERY_BYTES`` or ``_BATCHES``,
             and at the end; ``flush`` writes them, so that the owner never waits for 100,000 producers to be
             encoded.
@@ -14,6 +14,7 @@ Errors      after a failed flush the state of the disk is unknown (the pages may
 import errno
 import os
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +23,14 @@ from fencepost.broker.log.producer_snapshot import encode_producers
 from fencepost.broker.log.producer_state import Producer
 from fencepost.broker.log.recovery import Recovered, snapshot_path
 from fencepost.broker.log.segment import SUFFIXES, Segment
+from fencepost.broker.log.segment_sums import (
+    NOTHING,
+    SegmentSums,
+    extended,
+    load_sums,
+    save_sums,
+    sums_path,
+)
 from fencepost.records.types import Offset, ProducerId
 from fencepost.wire.descriptors import is_exhausted
 
@@ -33,6 +42,8 @@ hundred bytes would take 3 s for as many bytes."""
 SNAPSHOTS_KEPT: Final = 2  # beside those at a segment's base: the newest, and the one before it
 
 _Table = dict[ProducerId, Producer]
+_Extents = dict[Path, tuple[int, ...]]
+"""Bytes of each file of a segment: batches, and the three indexes."""
 
 
 class Durability:
@@ -45,7 +56,8 @@ class Durability:
         self._unflushed: list[Path] = []  # segments; the last one is the active one
         self._unflushed_indexes: set[Path] = set()
         self._names_changed = True
-        self._snapshot_due: tuple[Offset, _Table] | None = None
+        self._snapshot_due: tuple[Offset, _Table, _Extents] | None = None
+        self._sums: dict[Path, SegmentSums] = {}  # of a flush alone
         self._snapshots: list[Offset] = []
         self._snapshot_bytes = 0  # appended since a snapshot was due
         self._snapshot_batches = 0
@@ -60,6 +72,10 @@ class Durability:
         with self._lock:
             self._unflushed = [segment.path for segment in log.segments[first:]]
             self._unflushed_indexes = set(self._unflushed)
+            self._unflushed_indexes |= {
+                segment.path for segment in log.segments if not sums_path(segment.path).exists()
+            }
+            self._sums = {}
             self._names_changed = True
             self._snapshot_due = None
             self._snapshots = list(log.snapshots)
@@ -94,11 +110,12 @@ class Durability:
             self._unflushed_indexes.add(active.path)
             self._names_changed = True
 
-    def request_snapshot(self, end: Offset, table: _Table) -> None:
-        """Save these producers, who are those before ``end``, with the next flush."""
+    def request_snapshot(self, end: Offset, table: _Table, segments: Sequence[Segment] = ()) -> None:
+        """Save these producers, who are those before ``end``, and the segments' sums, with the next flush."""
         self._snapshot_bytes = self._snapshot_batches = 0
         with self._lock:
-            self._snapshot_due = (end, table)
+            changed = [segment for segment in segments if segment.path in self._unflushed_indexes]
+            self._snapshot_due = (end, table, {segment.path: segment.extent() for segment in changed})
 
     def flush(self) -> Offset:
         """Put everything written so far on the disk; returns the offset before which that is so.
@@ -159,19 +176,32 @@ class Durability:
         if due is not None and due[0] <= end:
             self._save_snapshot(*due)
 
-    def _save_snapshot(self, end: Offset, table: _Table) -> None:
+    def _save_snapshot(self, end: Offset, table: _Table, extents: _Extents) -> None:
         with self._lock:
             indexes = tuple(self._unflushed_indexes)
         for path in indexes:
             for suffix in SUFFIXES[1:]:
                 sync_path(path.with_suffix(suffix))
         sync_path(self._directory / EPOCHS_FILE)
+        for path, extent in extents.items():
+            self._sum(path, extent, is_active=path == self._unflushed[-1])
         replace_file(snapshot_path(self._directory, end), encode_producers(table), durable=True)
         with self._lock:
             self._unflushed_indexes -= set(indexes) - {self._unflushed[-1]}
             if self._snapshot_due is not None and self._snapshot_due[0] == end:
                 self._snapshot_due = None
             self._snapshots = sorted({*self._snapshots, end})
+
+    def _sum(self, path: Path, extent: tuple[int, ...], *, is_active: bool) -> None:
+        """Save the sums of a segment's files. Not flushed: a file that is lost says nothing of them."""
+        before = self._sums.get(path) or load_sums(path) or NOTHING
+        parts = zip((path.with_suffix(suffix) for suffix in SUFFIXES), before, extent, strict=True)
+        sums = SegmentSums(*(extended(file, known, size) for file, known, size in parts))
+        save_sums(path, sums)
+        if is_active:
+            self._sums[path] = sums
+        else:
+            self._sums.pop(path, None)
 
 
 def _sync_content(path: Path) -> None:

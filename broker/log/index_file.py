@@ -59,6 +59,11 @@ class IndexFile:
         self.count += 1
         self.last = entry
 
+    @property
+    def size(self) -> int:
+        """Bytes of whole entries."""
+        return self.count * self._entry.size
+
     def count_below(self, field: int, bound: int) -> int:
         """How many entries have less than ``bound`` in that field, by which the file is sorted."""
         low, high = 0, self.count

@@ -333,7 +333,7 @@ class PartitionLog:
             if not self._offline:  # else an index may lack what a snapshot would say is there
                 self._segments[-1].index_time()
             if not self._offline and self._durability.newest_snapshot != self._end:
-                self._durability.request_snapshot(self._end, dict(self._states.table))
+                self._durability.request_snapshot(self._end, dict(self._states.table), self._segments)
             self._durability.flush()
         finally:
             self._let_go()
@@ -376,7 +376,7 @@ class PartitionLog:
             self._request_snapshot()
 
     def _request_snapshot(self) -> None:
-        self._durability.request_snapshot(self._end, dict(self._states.table))
+        self._durability.request_snapshot(self._end, dict(self._states.table), self._segments)
         self._durability.prune({segment.base for segment in self._segments})
 
     def _forget_segments(self, count: int) -> None:

@@ -29,6 +29,14 @@ from fencepost.broker.log.producer_snapshot import decode_producers
 from fencepost.broker.log.producer_state import Producer, ProducerStates
 from fencepost.broker.log.read_ahead import ReadAhead
 from fencepost.broker.log.segment import SUFFIXES, Placed, Segment
+from fencepost.broker.log.segment_sums import (
+    NOTHING,
+    UNKNOWN,
+    SegmentSums,
+    is_as_summed,
+    load_sums,
+    sums_path,
+)
 from fencepost.records.batch import BatchHeader, checked_header, decode_batch
 from fencepost.records.end_marker import end_marker
 from fencepost.records.invariant import CorruptData
@@ -126,6 +134,20 @@ def lost_segment(directory: Path) -> Damage | None:
         return None
     reason = "its indexes are there, its batches are not"
     return Damage(directory / f"{lost}.log", 0, 0, Offset(int(lost)), reason)
+
+
+def too_short(segment: Segment, sums: SegmentSums) -> Damage | None:
+    """The segment has fewer bytes than were on the disk once."""
+    if sums.batches == UNKNOWN or segment.size >= sums.batches.size:
+        return None
+    position, end = 0, segment.base
+    try:
+        for placed in segment.walk():
+            position, end = placed.position + placed.size, placed.end
+    except CorruptData:
+        pass  # it ends inside a batch
+    reason = f"the segment has {segment.size} bytes, and {sums.batches.size} bytes of it were on the disk"
+    return Damage(segment.path, position, segment.size, end, reason)
 
 
 def header_placed(header: BatchHeader, position: int) -> Placed:
@@ -228,10 +250,23 @@ def _first_senseless(log: Recovered, point: Offset) -> Offset | None:
         if segment.base >= point:
             break
         is_full = number < len(log.segments) - 1
-        reason = _senseless(segment, is_full=is_full)
+        sums = load_sums(segment.path) or NOTHING
+        short = too_short(segment, sums)
+        if short is not None:
+            raise DamagedLog(short)
+        reason = _senseless(segment, is_full=is_full) or _not_as_summed(segment, sums)
         if reason is not None:
+            for each in log.segments[number:]:
+                sums_path(each.path).unlink(missing_ok=True)
             log.repairs.append(f"{segment.path.stem}: indexes made again, {reason}")
             return segment.base
+    return None
+
+
+def _not_as_summed(segment: Segment, sums: SegmentSums) -> str | None:
+    for path, summed in zip(segment.paths()[1:], sums[1:], strict=True):
+        if not is_as_summed(path, summed):
+            return f"{path.suffix} is not as it was written"
     return None
 
 

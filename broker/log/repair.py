@@ -14,8 +14,10 @@ from typing import Final
 from fencepost.broker.log.checkpoints import sync_path
 from fencepost.broker.log.damage import Damage, damage_at, whole_batches
 from fencepost.broker.log.read_ahead import ReadAhead
-from fencepost.broker.log.recovery import lost_segment, snapshot_path, snapshots_in
+from fencepost.broker.log.recovery import lost_segment, snapshot_path, snapshots_in, too_short
 from fencepost.broker.log.segment import SUFFIXES, Segment
+from fencepost.broker.log.segment_sums import NOTHING, is_as_summed, load_sums, sums_path
+from fencepost.broker.log.segment_sums import SUFFIX as SUMS
 from fencepost.records.batch import checked_header
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset
@@ -45,6 +47,7 @@ class Inspected:
     torn: str | None
     damage: Damage | None
     lost: Lost | None
+    changed: str | None = None  # bytes that are sound, and not those that were written
 
 
 def inspect(directory: Path, *, machine_went_down: bool) -> Inspected:
@@ -83,12 +86,17 @@ def inspect(directory: Path, *, machine_went_down: bool) -> Inspected:
         )
         size = 0 if last is None else last.size
         damage = Damage(path, size, size, point if last is None else end, reason)
+    if damage is None:
+        shorter = (too_short(segment, load_sums(segment.path) or NOTHING) for segment in segments)
+        damage = next((each for each in shorter if each is not None), None)
     if damage is None and not machine_went_down:
         damage = lost_segment(directory)
+    changed = [segment.path.name for segment in segments if not _is_as_written(segment)]
     for segment in segments:
         segment.close()
     lost = None if damage is None else _lost(damage, segments)
-    return Inspected(directory, len(segments), start, end, torn, damage, lost)
+    what = f"{', '.join(changed)}: not the bytes that were written, by the checksum file" if changed else None
+    return Inspected(directory, len(segments), start, end, torn, damage, lost, what)
 
 
 def cut(damage: Damage) -> None:
@@ -101,9 +109,10 @@ def cut(damage: Damage) -> None:
     kept_base = base if damage.position or base == damage.offset else base - 1
     for each in reversed(list_segments(directory)):
         if each.base > kept_base:
-            for suffix in reversed(SUFFIXES):
+            for suffix in (SUMS, *reversed(SUFFIXES)):
                 each.path.with_suffix(suffix).unlink(missing_ok=True)
     if kept_base == base:
+        sums_path(damage.segment).unlink(missing_ok=True)
         if damage.segment.exists():
             with damage.segment.open("r+b") as file:
                 file.truncate(damage.position)
@@ -131,6 +140,12 @@ def _read(segment: Segment, expected: Offset) -> tuple[int, Offset, CorruptData 
     except CorruptData as error:
         return position, expected, error
     return position, expected, None
+
+
+def _is_as_written(segment: Segment) -> bool:
+    """As far as it was summed. What no batch's own checksum covers: offsets, lengths, leader epochs."""
+    sums = load_sums(segment.path)
+    return sums is None or is_as_summed(segment.path, sums.batches)
 
 
 def _lost(damage: Damage, segments: list[Segment]) -> Lost:

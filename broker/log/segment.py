@@ -18,6 +18,7 @@ from fencepost.broker.log.checkpoints import sync_path
 from fencepost.broker.log.index_file import OFFSET_ENTRY, TIME_ENTRY, IndexFile
 from fencepost.broker.log.open_files import OPEN_FILES
 from fencepost.broker.log.producer_state import Ended
+from fencepost.broker.log.segment_sums import sums_path
 from fencepost.broker.log.shapes import NO_TIMESTAMP
 from fencepost.records.batch_layout import HEADER_BYTES, LENGTH_COUNTS_FROM, field, fields_of
 from fencepost.records.invariant import CorruptData, invariant
@@ -199,6 +200,7 @@ class Segment:
     def cut(self, position: int) -> None:
         """Keep the first ``position`` bytes of the batches."""
         invariant(position <= self.size, "a segment is cut where it is not", position=position)
+        sums_path(self.path).unlink(missing_ok=True)
         os.ftruncate(self._open(), position)
         self.size = position
 
@@ -206,6 +208,14 @@ class Segment:
         """Flush the three indexes to the disk."""
         for index in (self.offsets, self.times, self.aborts):
             sync_path(index.path)
+
+    def paths(self) -> tuple[Path, ...]:
+        """Its files, in the order of SUFFIXES."""
+        return tuple(self.path.with_suffix(suffix) for suffix in SUFFIXES)
+
+    def extent(self) -> tuple[int, ...]:
+        """Bytes of its files, in the order of SUFFIXES."""
+        return (self.size, *(index.size for index in (self.offsets, self.times, self.aborts)))
 
     def has_room(self, size: int, end: Offset, segment_bytes: int) -> bool:
         """Another ``size`` bytes, up to offset ``end``, belong here; an empty segment takes any batch."""
@@ -225,6 +235,7 @@ class Segment:
     def delete(self) -> None:
         """Close the segment and delete its files, the batches last: if killed, it shows what was there."""
         self.close()
+        sums_path(self.path).unlink(missing_ok=True)
         for suffix in reversed(SUFFIXES):
             self.path.with_suffix(suffix).unlink(missing_ok=True)
 

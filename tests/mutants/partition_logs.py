@@ -6,6 +6,7 @@ from tests.mutants.damage import REMEMBERED
 from tests.mutants.mutant import Mutant
 
 CHANGED: Final = "tests/broker/log/test_changed_files.py::"
+SUMS: Final = "tests/broker/log/test_segment_sums.py::"
 FLUSHES: Final = "tests/broker/log/test_log_flushes.py::"
 POWER_CUT: Final = "tests/broker/log/test_power_cut.py::test_what_was_flushed_survives_a_power_cut"
 
@@ -160,5 +161,48 @@ PARTITION_LOGS: Final = (
         "    if damage is None and not machine_went_down:\n",
         "    if False:\n",
         (CHANGED + "test_a_last_segment_that_is_gone_is_repaired_on_demand",),
+    ),
+    Mutant(
+        "sums-of-indexes-not-compared",
+        "an index that is not as it was summed is made again before it is used",
+        "broker/log/recovery.py",
+        "        if not is_as_summed(path, summed):\n",
+        "        if False:\n",
+        (SUMS + "test_an_index_that_changed_is_made_again_before_it_is_used",),
+    ),
+    Mutant(
+        "sums-shorter-segment-unseen",
+        "a segment with fewer bytes than were summed is damage",
+        "broker/log/recovery.py",
+        "        if short is not None:\n",
+        "        if False:\n",
+        (SUMS + "test_a_full_segment_that_shrank_is_damage_and_repaired_on_demand",),
+    ),
+    Mutant(
+        "sums-outlive-a-cut",
+        "a repaired segment is not damage again for what was cut",
+        "broker/log/repair.py",
+        "        sums_path(damage.segment).unlink(missing_ok=True)\n",
+        "",
+        (SUMS + "test_a_full_segment_that_shrank_is_damage_and_repaired_on_demand",),
+    ),
+    Mutant(
+        "sums-not-written",
+        "a segment's sums are saved with the next snapshot of the producers",
+        "broker/log/durability.py",
+        "        save_sums(path, sums)\n",
+        "",
+        (
+            SUMS + "test_a_log_with_sums_opens_without_a_repair",
+            SUMS + "test_a_directory_of_an_earlier_version_opens_and_is_summed_with_the_next_snapshot",
+        ),
+    ),
+    Mutant(
+        "sums-of-batches-not-verified",
+        "bytes that no batch's checksum covers are named by a look at all",
+        "broker/log/repair.py",
+        "    return sums is None or is_as_summed(segment.path, sums.batches)\n",
+        "    return True\n",
+        (SUMS + "test_bytes_that_no_batch_checks_are_named_by_a_look_at_all",),
     ),
 )

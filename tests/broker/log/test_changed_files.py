@@ -11,6 +11,7 @@ from fencepost.broker.log.damage import DamagedLog
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.broker.log.repair import cut, inspect
 from fencepost.broker.log.segment import Segment
+from fencepost.broker.log.segment_sums import SUFFIX as SUMS
 from fencepost.records.types import Term
 from tests.broker.log.builders import (
     NOW_MS,
@@ -139,7 +140,7 @@ def test_a_deletion_that_is_killed_leaves_no_index_without_its_batches(
 
     monkeypatch.setattr(Path, "unlink", unlink)
     log._segments[0].delete()
-    assert gone == [f"{0:020d}{suffix}" for suffix in (".txnindex", ".timeindex", ".index", ".log")]
+    assert gone == [f"{0:020d}{suffix}" for suffix in (SUMS, ".txnindex", ".timeindex", ".index", ".log")]
 
 
 def test_open_transactions_are_restored_in_the_order_of_their_offsets(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from fencepost.broker.log import durability
 from fencepost.broker.log.partition_log import PartitionLog
+from fencepost.broker.log.segment_sums import SUFFIX as SUMS
 from fencepost.broker.log.shapes import Aborted, LogConfig
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset, ProducerId
@@ -55,7 +56,7 @@ def test_every_file_is_flushed_before_a_snapshot_says_so(
     log.flush()
     names = {path.name for path in log.directory.iterdir()}
     snapshot = flushed.index(next(name for name in flushed if name.endswith(".snapshot.tmp")))
-    full = {name for name in names if not name.endswith(".snapshot")} - {"partition.metadata"}
+    full = {name for name in names if not name.endswith((".snapshot", SUMS))} - {"partition.metadata"}
     assert full <= set(flushed[:snapshot])
     assert flushed.index("topic-0") < snapshot
 
