@@ -23,14 +23,7 @@ from fencepost.broker.log.producer_snapshot import encode_producers
 from fencepost.broker.log.producer_state import Producer
 from fencepost.broker.log.recovery import Recovered, snapshot_path
 from fencepost.broker.log.segment import SUFFIXES, Segment
-from fencepost.broker.log.segment_sums import (
-    NOTHING,
-    SegmentSums,
-    extended,
-    load_sums,
-    save_sums,
-    sums_path,
-)
+from fencepost.broker.log.segment_sums import forget_sums, is_summed, sum_segment
 from fencepost.records.types import Offset, ProducerId
 from fencepost.wire.descriptors import is_exhausted
 
@@ -39,11 +32,15 @@ SNAPSHOT_EVERY_BATCHES: Final = 50_000
 """A start after a crash reads at most about so much again, whichever comes first: some 0.3 s. Batches of a
 hundred bytes would take 3 s for as many bytes."""
 
+SUMMED_AT_ONCE_MAX: Final = 2 * SNAPSHOT_EVERY_BYTES
+"""Of batches that are read once more with a snapshot, to be summed: what was appended since the last one, and
+as much of what an earlier version wrote."""
+
 SNAPSHOTS_KEPT: Final = 2  # beside those at a segment's base: the newest, and the one before it
 
 _Table = dict[ProducerId, Producer]
 _Extents = dict[Path, tuple[int, ...]]
-"""Bytes of each file of a segment: batches, and the three indexes."""
+"""Bytes of each file of some segments, batches and the three indexes; the newest segment first."""
 
 
 class Durability:
@@ -57,7 +54,7 @@ class Durability:
         self._unflushed_indexes: set[Path] = set()
         self._names_changed = True
         self._snapshot_due: tuple[Offset, _Table, _Extents] | None = None
-        self._sums: dict[Path, SegmentSums] = {}  # of a flush alone
+        self._unsummed: set[Path] = set()  # segments, of whose files not all is summed
         self._snapshots: list[Offset] = []
         self._snapshot_bytes = 0  # appended since a snapshot was due
         self._snapshot_batches = 0
@@ -72,10 +69,8 @@ class Durability:
         with self._lock:
             self._unflushed = [segment.path for segment in log.segments[first:]]
             self._unflushed_indexes = set(self._unflushed)
-            self._unflushed_indexes |= {
-                segment.path for segment in log.segments if not sums_path(segment.path).exists()
-            }
-            self._sums = {}
+            self._unsummed = {segment.path for segment in log.segments if not is_summed(segment.path)}
+            self._unsummed.add(log.segments[-1].path)
             self._names_changed = True
             self._snapshot_due = None
             self._snapshots = list(log.snapshots)
@@ -108,14 +103,15 @@ class Durability:
         with self._lock:
             self._unflushed.append(active.path)
             self._unflushed_indexes.add(active.path)
+            self._unsummed.add(active.path)
             self._names_changed = True
 
-    def request_snapshot(self, end: Offset, table: _Table, segments: Sequence[Segment] = ()) -> None:
+    def request_snapshot(self, end: Offset, table: _Table, segments: Sequence[Segment]) -> None:
         """Save these producers, who are those before ``end``, and the segments' sums, with the next flush."""
         self._snapshot_bytes = self._snapshot_batches = 0
         with self._lock:
-            changed = [segment for segment in segments if segment.path in self._unflushed_indexes]
-            self._snapshot_due = (end, table, {segment.path: segment.extent() for segment in changed})
+            unsummed = [segment for segment in reversed(segments) if segment.path in self._unsummed]
+            self._snapshot_due = (end, table, {segment.path: segment.extent() for segment in unsummed})
 
     def flush(self) -> Offset:
         """Put everything written so far on the disk; returns the offset before which that is so.
@@ -133,6 +129,15 @@ class Durability:
                 self._failed = not is_exhausted(error)  # without a descriptor nothing was flushed, or lost
                 raise
             return self.durable_end
+
+    def replaced(self, segment: Path) -> None:
+        """Other files take the place of a segment's: its sums are forgotten, and made anew later.
+
+        Call it before the first of them is renamed, and hold ``locked()`` until the last one is.
+        """
+        forget_sums(segment)
+        with self._lock:
+            self._unsummed.add(segment)
 
     def locked(self) -> threading.Lock:
         """No flush runs while it is held: for who cuts files away."""
@@ -178,30 +183,31 @@ class Durability:
 
     def _save_snapshot(self, end: Offset, table: _Table, extents: _Extents) -> None:
         with self._lock:
-            indexes = tuple(self._unflushed_indexes)
+            indexes, active = set(self._unflushed_indexes), self._unflushed[-1]
         for path in indexes:
             for suffix in SUFFIXES[1:]:
                 sync_path(path.with_suffix(suffix))
         sync_path(self._directory / EPOCHS_FILE)
-        for path, extent in extents.items():
-            self._sum(path, extent, is_active=path == self._unflushed[-1])
+        self._save_sums(extents, active)
         replace_file(snapshot_path(self._directory, end), encode_producers(table), durable=True)
         with self._lock:
-            self._unflushed_indexes -= set(indexes) - {self._unflushed[-1]}
+            self._unflushed_indexes -= indexes - {active}
             if self._snapshot_due is not None and self._snapshot_due[0] == end:
                 self._snapshot_due = None
             self._snapshots = sorted({*self._snapshots, end})
 
-    def _sum(self, path: Path, extent: tuple[int, ...], *, is_active: bool) -> None:
-        """Save the sums of a segment's files. Not flushed: a file that is lost says nothing of them."""
-        before = self._sums.get(path) or load_sums(path) or NOTHING
-        parts = zip((path.with_suffix(suffix) for suffix in SUFFIXES), before, extent, strict=True)
-        sums = SegmentSums(*(extended(file, known, size) for file, known, size in parts))
-        save_sums(path, sums)
-        if is_active:
-            self._sums[path] = sums
-        else:
-            self._sums.pop(path, None)
+    def _save_sums(self, extents: _Extents, active: Path) -> None:
+        """Sum segments, the newest first. Not flushed: a file that is lost says nothing of them."""
+        left = SUMMED_AT_ONCE_MAX
+        for path, extent in extents.items():
+            try:
+                left -= sum_segment(path, extent, left)
+                is_done = is_summed(path)
+            except FileNotFoundError:  # deleted meanwhile, as its time was over
+                is_done = True
+            if is_done and path != active:
+                with self._lock:
+                    self._unsummed.discard(path)
 
 
 def _sync_content(path: Path) -> None:

@@ -19,6 +19,7 @@ from typing import Any, Final
 OFFSET_ENTRY: Final = struct.Struct(">ii")
 TIME_ENTRY: Final = struct.Struct(">qi")
 ABORTED_ENTRY: Final = struct.Struct(">hqqqq")
+INDEX_SUFFIXES: Final = (".index", ".timeindex", ".txnindex")
 
 _READ_ENTRIES: Final = 512  # at a time, when one after the other is read
 

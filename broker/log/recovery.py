@@ -29,14 +29,8 @@ from fencepost.broker.log.producer_snapshot import decode_producers
 from fencepost.broker.log.producer_state import Producer, ProducerStates
 from fencepost.broker.log.read_ahead import ReadAhead
 from fencepost.broker.log.segment import SUFFIXES, Placed, Segment
-from fencepost.broker.log.segment_sums import (
-    NOTHING,
-    UNKNOWN,
-    SegmentSums,
-    is_as_summed,
-    load_sums,
-    sums_path,
-)
+from fencepost.broker.log.segment_sums import SUFFIX as SUMS_SUFFIX
+from fencepost.broker.log.segment_sums import begin_indexes, changed_index, end_indexes, load_sums
 from fencepost.records.batch import BatchHeader, checked_header, decode_batch
 from fencepost.records.end_marker import end_marker
 from fencepost.records.invariant import CorruptData
@@ -136,9 +130,13 @@ def lost_segment(directory: Path) -> Damage | None:
     return Damage(directory / f"{lost}.log", 0, 0, Offset(int(lost)), reason)
 
 
-def too_short(segment: Segment, sums: SegmentSums) -> Damage | None:
-    """The segment has fewer bytes than were on the disk once."""
-    if sums.batches == UNKNOWN or segment.size >= sums.batches.size:
+def too_short(segment: Segment, following: Offset) -> Damage | None:
+    """A full segment has fewer bytes than were on the disk once, and ends before the next one begins.
+
+    Sums alone prove nothing: an earlier version, which does not know of them, may have cut and filled it.
+    """
+    summed = load_sums(segment.path).batches.size
+    if segment.size >= summed:
         return None
     position, end = 0, segment.base
     try:
@@ -146,7 +144,9 @@ def too_short(segment: Segment, sums: SegmentSums) -> Damage | None:
             position, end = placed.position + placed.size, placed.end
     except CorruptData:
         pass  # it ends inside a batch
-    reason = f"the segment has {segment.size} bytes, and {sums.batches.size} bytes of it were on the disk"
+    if end >= following and position == segment.size:
+        return None
+    reason = f"the segment has {segment.size} bytes, and {summed} bytes of it were on the disk"
     return Damage(segment.path, position, segment.size, end, reason)
 
 
@@ -162,25 +162,46 @@ def _open_segments(log: Recovered) -> None:
     point, table = _newest_snapshot(log)
     if not log.segments:
         if log.snapshots:
-            raise _damaged(log, log.directory / f"{point:020d}.log", 0, point, "the segments are gone")
+            raise _damaged(
+                log, _damage(log.directory / f"{point:020d}.log", 0, point, "the segments are gone")
+            )
         log.segments = [Segment.create(log.directory, point)]
     broken = _first_senseless(log, point)
     if broken is not None:
         first, older = _snapshot_before(log, broken)
         log.states.restore(older)
+        remade = [segment for segment in _from(log.segments, first) if segment.base < point]
+        for segment in remade:
+            begin_indexes(segment.path)
         _read_again(log, first, point)
-        for segment in log.segments:
-            segment.sync_indexes()  # they are believed from the next opening on
+        for segment in remade:
+            segment.sync_indexes()  # they are believed from now on
+            end_indexes(segment.path)
     log.states.restore(table)
     log.end = _read_again(log, point, None)
     log.durable_end = point
+    for segment in _from(log.segments, point):
+        if changed_index(
+            segment.path, load_sums(segment.path)
+        ):  # a newer snapshot, which was lost, summed more
+            end_indexes(segment.path)
 
 
-def _damaged(log: Recovered, segment: Path, position: int, offset: Offset, reason: str) -> DamagedLog:
+def _from(segments: list[Segment], offset: Offset) -> list[Segment]:
+    """The segment that has ``offset``, and those behind it."""
+    return segments[max((n for n, each in enumerate(segments) if each.base <= offset), default=0) :]
+
+
+def _damaged(log: Recovered, damage: Damage) -> DamagedLog:
+    """Closes the files."""
     for each in log.segments:
         each.close()
+    return DamagedLog(damage)
+
+
+def _damage(segment: Path, position: int, offset: Offset, reason: str) -> Damage:
     size = segment.stat().st_size if segment.exists() else 0
-    return DamagedLog(Damage(segment, position, size, offset, reason))
+    return Damage(segment, position, size, offset, reason)
 
 
 def _tidy(log: Recovered) -> None:
@@ -194,7 +215,7 @@ def _tidy(log: Recovered) -> None:
     lost = lost_segment(log.directory)
     if lost is not None and not log.machine_went_down:
         raise DamagedLog(lost)
-    for suffix in SUFFIXES[1:]:
+    for suffix in (*SUFFIXES[1:], SUMS_SUFFIX):
         for path in log.directory.glob(f"*{suffix}"):
             if not path.with_suffix(".log").exists():
                 path.unlink()
@@ -250,24 +271,19 @@ def _first_senseless(log: Recovered, point: Offset) -> Offset | None:
         if segment.base >= point:
             break
         is_full = number < len(log.segments) - 1
-        sums = load_sums(segment.path) or NOTHING
-        short = too_short(segment, sums)
+        short = too_short(segment, log.segments[number + 1].base) if is_full else None
         if short is not None:
-            raise DamagedLog(short)
-        reason = _senseless(segment, is_full=is_full) or _not_as_summed(segment, sums)
+            raise _damaged(log, short)
+        reason = _senseless(segment, is_full=is_full) or _not_as_summed(segment)
         if reason is not None:
-            for each in log.segments[number:]:
-                sums_path(each.path).unlink(missing_ok=True)
             log.repairs.append(f"{segment.path.stem}: indexes made again, {reason}")
             return segment.base
     return None
 
 
-def _not_as_summed(segment: Segment, sums: SegmentSums) -> str | None:
-    for path, summed in zip(segment.paths()[1:], sums[1:], strict=True):
-        if not is_as_summed(path, summed):
-            return f"{path.suffix} is not as it was written"
-    return None
+def _not_as_summed(segment: Segment) -> str | None:
+    suffix = changed_index(segment.path, load_sums(segment.path))
+    return None if suffix is None else f"{suffix} is not as it was written"
 
 
 def _senseless(segment: Segment, *, is_full: bool) -> str | None:
@@ -290,13 +306,12 @@ def _read_again(log: Recovered, first: Offset, end: Offset | None) -> Offset:
     Returns  where it came to: ``end`` or the log's end. Raises DamagedLog.
     """
     expected = first
-    begin = max((n for n, segment in enumerate(log.segments) if segment.base <= first), default=0)
-    number = begin
+    begin = number = len(log.segments) - len(_from(log.segments, first))
     while number < len(log.segments) and (end is None or expected < end):
         segment = log.segments[number]
         if number > begin and segment.base != expected:
             reason = f"it begins at offset {segment.base}, expected {expected}"
-            raise _damaged(log, segment.path, 0, expected, reason)
+            raise _damaged(log, _damage(segment.path, 0, expected, reason))
         position = _skip_to(log, segment, max(expected, segment.base))
         ahead = ReadAhead(segment)
         try:
@@ -314,7 +329,7 @@ def _read_again(log: Recovered, first: Offset, end: Offset | None) -> Offset:
     if end is not None and expected < end:
         last = log.segments[-1]
         reason = f"the log ends here, though everything before offset {end} was on the disk"
-        raise _damaged(log, last.path, last.size, expected, reason)
+        raise _damaged(log, _damage(last.path, last.size, expected, reason))
     return expected
 
 
@@ -324,13 +339,14 @@ def _cut_torn(
     """Cut a torn end, and the empty segments behind it. Raises DamagedLog if it is none."""
     segment, later = log.segments[number], log.segments[number + 1 :]
     if is_durable:
-        raise _damaged(log, segment.path, position, expected, f"{error}; it was on the disk once")
+        raise _damaged(log, _damage(segment.path, position, expected, f"{error}; it was on the disk once"))
     if any(each.size for each in later):
-        raise _damaged(log, segment.path, position, expected, f"{error}; later segments have batches")
+        raise _damaged(
+            log, _damage(segment.path, position, expected, f"{error}; later segments have batches")
+        )
     damage = damage_at(segment.path, position, expected, str(error), machine_went_down=log.machine_went_down)
     if damage is not None:
-        _damaged(log, segment.path, position, expected, "")
-        raise DamagedLog(damage)
+        raise _damaged(log, damage)
     log.repairs.append(f"{segment.path.name}: cut at position {position} of {segment.size}, {error}")
     segment.cut(position)
     for each in later:
@@ -358,7 +374,7 @@ def _skip_to(log: Recovered, segment: Segment, offset: Offset) -> int:
                 break
     except CorruptData as error:
         reason = str(error)
-    raise _damaged(log, segment.path, position, end, reason)
+    raise _damaged(log, _damage(segment.path, position, end, reason))
 
 
 def _take_batch(log: Recovered, segment: Segment, content: memoryview, expected: Offset) -> BatchHeader:

@@ -8,6 +8,7 @@ Killed here at any line: the damage is still found, and the same cut goes on.
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -16,8 +17,8 @@ from fencepost.broker.log.damage import Damage, damage_at, whole_batches
 from fencepost.broker.log.read_ahead import ReadAhead
 from fencepost.broker.log.recovery import lost_segment, snapshot_path, snapshots_in, too_short
 from fencepost.broker.log.segment import SUFFIXES, Segment
-from fencepost.broker.log.segment_sums import NOTHING, is_as_summed, load_sums, sums_path
 from fencepost.broker.log.segment_sums import SUFFIX as SUMS
+from fencepost.broker.log.segment_sums import forget_sums, is_as_summed, load_sums
 from fencepost.records.batch import checked_header
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset
@@ -87,7 +88,7 @@ def inspect(directory: Path, *, machine_went_down: bool) -> Inspected:
         size = 0 if last is None else last.size
         damage = Damage(path, size, size, point if last is None else end, reason)
     if damage is None:
-        shorter = (too_short(segment, load_sums(segment.path) or NOTHING) for segment in segments)
+        shorter = (too_short(segment, following.base) for segment, following in pairwise(segments))
         damage = next((each for each in shorter if each is not None), None)
     if damage is None and not machine_went_down:
         damage = lost_segment(directory)
@@ -95,7 +96,13 @@ def inspect(directory: Path, *, machine_went_down: bool) -> Inspected:
     for segment in segments:
         segment.close()
     lost = None if damage is None else _lost(damage, segments)
-    what = f"{', '.join(changed)}: not the bytes that were written, by the checksum file" if changed else None
+    what = None
+    if changed:
+        what = (
+            f"{', '.join(changed)}: other bytes than were written, by the file .checksums beside each. If an "
+            "earlier version of fencepost cut this log ('storage repair'), it left these files as they were: "
+            "remove them"
+        )
     return Inspected(directory, len(segments), start, end, torn, damage, lost, what)
 
 
@@ -109,10 +116,10 @@ def cut(damage: Damage) -> None:
     kept_base = base if damage.position or base == damage.offset else base - 1
     for each in reversed(list_segments(directory)):
         if each.base > kept_base:
-            for suffix in (SUMS, *reversed(SUFFIXES)):
+            for suffix in (*reversed(SUFFIXES), SUMS):
                 each.path.with_suffix(suffix).unlink(missing_ok=True)
     if kept_base == base:
-        sums_path(damage.segment).unlink(missing_ok=True)
+        forget_sums(damage.segment)
         if damage.segment.exists():
             with damage.segment.open("r+b") as file:
                 file.truncate(damage.position)
@@ -144,8 +151,7 @@ def _read(segment: Segment, expected: Offset) -> tuple[int, Offset, CorruptData 
 
 def _is_as_written(segment: Segment) -> bool:
     """As far as it was summed. What no batch's own checksum covers: offsets, lengths, leader epochs."""
-    sums = load_sums(segment.path)
-    return sums is None or is_as_summed(segment.path, sums.batches)
+    return is_as_summed(segment.path, load_sums(segment.path).batches)
 
 
 def _lost(damage: Damage, segments: list[Segment]) -> Lost:

@@ -15,16 +15,16 @@ from typing import Final, NamedTuple
 
 from fencepost.broker.log.aborted import AbortedIndex
 from fencepost.broker.log.checkpoints import sync_path
-from fencepost.broker.log.index_file import OFFSET_ENTRY, TIME_ENTRY, IndexFile
+from fencepost.broker.log.index_file import INDEX_SUFFIXES, OFFSET_ENTRY, TIME_ENTRY, IndexFile
 from fencepost.broker.log.open_files import OPEN_FILES
 from fencepost.broker.log.producer_state import Ended
-from fencepost.broker.log.segment_sums import sums_path
+from fencepost.broker.log.segment_sums import forget_sums, sums_path
 from fencepost.broker.log.shapes import NO_TIMESTAMP
 from fencepost.records.batch_layout import HEADER_BYTES, LENGTH_COUNTS_FROM, field, fields_of
 from fencepost.records.invariant import CorruptData, invariant
 from fencepost.records.types import Offset, Term
 
-SUFFIXES: Final = (".log", ".index", ".timeindex", ".txnindex")
+SUFFIXES: Final = (".log", *INDEX_SUFFIXES)
 RELATIVE_OFFSET_MAX: Final = 2**31 - 1
 
 _WALK_BYTES: Final = 8192  # read at a time when headers are walked: two index intervals
@@ -66,6 +66,7 @@ class Segment:
     @classmethod
     def create(cls, directory: Path, base: Offset) -> "Segment":
         """Make the empty files of a new segment."""
+        forget_sums(directory / f"{base:020d}.log")  # a crash may have brought back those of one that was cut
         for suffix in SUFFIXES:
             (directory / f"{base:020d}{suffix}").touch()
         return cls(directory, base)
@@ -191,16 +192,16 @@ class Segment:
         Returns   the position of that entry's batch: count from it on; 0 without one.
         """
         relative = offset - self.base
-        self.offsets.cut(self.offsets.count_below(0, relative))
-        self.times.cut(self.times.count_below(1, relative))
-        self.aborts.cut(self.aborts.count_below(3, offset))
+        self.offsets.cut(self.offsets.count_below(0, relative) if relative else 0)
+        self.times.cut(self.times.count_below(1, relative) if relative else 0)
+        self.aborts.cut(self.aborts.count_below(3, offset) if relative else 0)
         self._trust_times()
         return self.offsets.last[1] if self.offsets.last is not None else 0
 
     def cut(self, position: int) -> None:
         """Keep the first ``position`` bytes of the batches."""
         invariant(position <= self.size, "a segment is cut where it is not", position=position)
-        sums_path(self.path).unlink(missing_ok=True)
+        forget_sums(self.path)
         os.ftruncate(self._open(), position)
         self.size = position
 
@@ -233,11 +234,13 @@ class Segment:
         OPEN_FILES.closed(self)
 
     def delete(self) -> None:
-        """Close the segment and delete its files, the batches last: if killed, it shows what was there."""
+        """Close the segment and delete its files, the batches after the indexes: a kill shows what was there.
+
+        The sums go last: a flush beside it may just have written them, and looks for the batches then.
+        """
         self.close()
-        sums_path(self.path).unlink(missing_ok=True)
-        for suffix in reversed(SUFFIXES):
-            self.path.with_suffix(suffix).unlink(missing_ok=True)
+        for path in (*reversed(self.paths()), sums_path(self.path)):
+            path.unlink(missing_ok=True)
 
     def _trust_times(self) -> None:
         """The time index covers every batch up to the last one that the offset index has."""

@@ -1,32 +1,36 @@
 """The file ``<base offset>.checksums`` beside a segment: checksums of its batches and of its three indexes.
 
-Written     with each producer snapshot, before it, of what lies before its offset; a full segment's stays.
+Written     before each producer snapshot, of what lies before its offset and is on the disk; a full
+            segment's stays. It says how the files begin: bytes appended later change nothing of it.
 Why         a record batch's own checksum does not cover its offset, length and leader epoch, and Kafka's
             indexes have none: without an entry of ``.txnindex`` consumers are given aborted records.
-Indexes     that are not as they were summed are made again from the batches before they are used.
-Batches     of which fewer are there than were summed are damage. Their bytes are compared by
+Indexes     that are not as they were summed are made again from the batches before they are used. While that
+            is done, the file says so: killed meanwhile, the next start does it again.
+Batches     of which fewer are there than were summed are damage, if the segment ends before the next one
+            begins, too: the file alone takes no partition offline. Their bytes are compared by
             ``storage verify`` and ``storage repair``, not at a start.
-Layout      version i16 = 1 | four times (bytes u64 | CRC-32C u32): .log, .index, .timeindex, .txnindex |
-            CRC-32C u32 of all before. Big-endian. Bytes 2^64 - 1: that file was not summed.
+Shorter     files, or replaced ones: the sums are forgotten first, durably (``forget_sums``).
+Layout      version i16 = 1 | base offset i64 | four times (bytes u64 | CRC-32C u32), of .log, .index,
+            .timeindex, .txnindex | CRC-32C u32 of all before. Big-endian. 0 bytes: that file is not summed.
+            2^64 - 1: it is being made again. A torn file, or another segment's, says nothing.
 Earlier     versions neither write nor read the file; what they append lies behind what is summed.
 """
 
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from fencepost.broker.log.checkpoints import replace_file
+from fencepost.broker.log.checkpoints import replace_file, sync_path
+from fencepost.broker.log.index_file import INDEX_SUFFIXES
 
 SUFFIX: Final = ".checksums"
 VERSION: Final = 1
-NOT_SUMMED: Final = 2**64 - 1
-SUMMED_AT_ONCE_MAX: Final = 256 * 1024 * 1024
-"""Of batches that no sum covers: more is left unsummed, or a process that ends would read old logs."""
 
 _PART: Final = struct.Struct(">QI")
-_HEAD: Final = struct.Struct(">h")
+_HEAD: Final = struct.Struct(">hq")
 _CRC: Final = struct.Struct(">I")
 _PIECE_BYTES: Final = 1024 * 1024
 
@@ -38,7 +42,8 @@ class Summed(NamedTuple):
     crc: int
 
 
-UNKNOWN: Final = Summed(NOT_SUMMED, 0)
+NOT_SUMMED: Final = Summed(0, 0)
+MADE_AGAIN: Final = Summed(2**64 - 1, 0)  # no file is like that
 
 
 class SegmentSums(NamedTuple):
@@ -50,7 +55,7 @@ class SegmentSums(NamedTuple):
     aborts: Summed
 
 
-NOTHING: Final = SegmentSums(Summed(0, 0), Summed(0, 0), Summed(0, 0), Summed(0, 0))
+NOTHING: Final = SegmentSums(NOT_SUMMED, NOT_SUMMED, NOT_SUMMED, NOT_SUMMED)
 
 
 def sums_path(segment: Path) -> Path:
@@ -58,54 +63,96 @@ def sums_path(segment: Path) -> Path:
     return segment.with_suffix(SUFFIX)
 
 
-def load_sums(segment: Path) -> SegmentSums | None:
-    """None: there is no file, or it is no use."""
+def load_sums(segment: Path) -> SegmentSums:
+    """What the file says; NOTHING if there is none, or it is no use."""
     try:
         raw = sums_path(segment).read_bytes()
-    except FileNotFoundError:
-        return None
+    except OSError:  # it only adds to what is checked
+        return NOTHING
     size = _HEAD.size + 4 * _PART.size
     if len(raw) != size + _CRC.size or _CRC.unpack_from(raw, size)[0] != crc32c(raw[:size]):
-        return None
-    if _HEAD.unpack_from(raw)[0] != VERSION:
-        return None
+        return NOTHING
+    if _HEAD.unpack_from(raw) != (VERSION, int(segment.stem)):
+        return NOTHING
     return SegmentSums(*(Summed(*_PART.unpack_from(raw, _HEAD.size + n * _PART.size)) for n in range(4)))
 
 
-def save_sums(segment: Path, sums: SegmentSums) -> None:
-    """Replace the file. Not flushed: half of one has a wrong checksum. Raises OSError."""
-    raw = _HEAD.pack(VERSION) + b"".join(_PART.pack(*part) for part in sums)
-    replace_file(sums_path(segment), raw + _CRC.pack(crc32c(raw)))
+def save_sums(segment: Path, sums: SegmentSums, *, durable: bool = False) -> None:
+    """Replace the file. Not flushed by default: half of one has a wrong checksum. Raises OSError."""
+    raw = _HEAD.pack(VERSION, int(segment.stem)) + b"".join(_PART.pack(*part) for part in sums)
+    replace_file(sums_path(segment), raw + _CRC.pack(crc32c(raw)), durable=durable)
 
 
-def extended(path: Path, before: Summed, size: int) -> Summed:
-    """The sum of a file's first ``size`` bytes, of which ``before`` covers the first ones. Raises OSError."""
-    if before == UNKNOWN or not 0 <= size - before.size <= SUMMED_AT_ONCE_MAX:
-        return UNKNOWN
-    at, crc = before
-    with path.open("rb") as file:
-        file.seek(at)
-        while at < size:
-            piece = file.read(min(_PIECE_BYTES, size - at))
-            if not piece:
-                return UNKNOWN  # cut meanwhile
-            crc = crc32c(piece, crc)
-            at += len(piece)
-    return Summed(size, crc)
+def forget_sums(segment: Path) -> None:
+    """Before any of the segment's files is cut or replaced: no crash brings the sums back. Raises OSError."""
+    if sums_path(segment).exists():
+        sums_path(segment).unlink()
+        sync_path(segment.parent)
+
+
+def sum_segment(segment: Path, sizes: Sequence[int], bytes_max: int) -> int:
+    """Save the sums of a segment's files as they are now; returns how many bytes of batches were read.
+
+    sizes      of .log and the indexes: what lies behind them is not summed.
+    bytes_max  of batches read at a time; the rest is left to the next call.
+    Raises     OSError: also FileNotFoundError, if the segment is deleted meanwhile.
+    """
+    before = load_sums(segment)
+    begun = before.batches if before.batches.size <= sizes[0] else NOT_SUMMED
+    batches = _extended(segment, begun, min(sizes[0], begun.size + bytes_max))
+    indexes = [
+        _extended(segment.with_suffix(suffix), known, size)
+        for suffix, known, size in zip(INDEX_SUFFIXES, before[1:], sizes[1:], strict=True)
+    ]
+    save_sums(segment, SegmentSums(batches, *indexes))
+    if not segment.exists():  # deleted meanwhile; its owner deletes the sums last
+        sums_path(segment).unlink(missing_ok=True)
+    return batches.size - begun.size
+
+
+def is_summed(segment: Path) -> bool:
+    """The sums cover its files to their ends."""
+    sums = load_sums(segment)
+    paths = (segment, *(segment.with_suffix(suffix) for suffix in INDEX_SUFFIXES))
+    return all(path.stat().st_size == known.size for path, known in zip(paths, sums, strict=True))
+
+
+def changed_index(segment: Path, sums: SegmentSums) -> str | None:
+    """The suffix of the first index that is not as it was summed. Raises OSError."""
+    for suffix, known in zip(INDEX_SUFFIXES, sums[1:], strict=True):
+        if not is_as_summed(segment.with_suffix(suffix), known):
+            return suffix
+    return None
+
+
+def begin_indexes(segment: Path) -> None:
+    """The segment's indexes are made again: until ``end_indexes`` none is believed. Raises OSError."""
+    save_sums(segment, SegmentSums(load_sums(segment).batches, *[MADE_AGAIN] * 3), durable=True)
+
+
+def end_indexes(segment: Path) -> None:
+    """The segment's indexes are made, and are summed as they are now. Raises OSError."""
+    paths = (segment.with_suffix(suffix) for suffix in INDEX_SUFFIXES)
+    indexes = [_extended(path, NOT_SUMMED, path.stat().st_size) for path in paths]
+    save_sums(segment, SegmentSums(load_sums(segment).batches, *indexes), durable=True)
 
 
 def is_as_summed(path: Path, expected: Summed) -> bool:
-    """The file begins with the bytes that were summed; also if they are not known. Raises OSError."""
-    if expected == UNKNOWN:
-        return True
+    """The file begins with the bytes that were summed. Raises OSError."""
     try:
         if path.stat().st_size < expected.size:
             return False
     except FileNotFoundError:
-        return False
-    at, crc = 0, 0
+        return expected == NOT_SUMMED
+    return _extended(path, NOT_SUMMED, expected.size) == expected
+
+
+def _extended(path: Path, before: Summed, size: int) -> Summed:
+    """The sum of a file's first ``size`` bytes, of which ``before`` covers the first ones."""
+    at, crc = before if before.size <= size else NOT_SUMMED
     with path.open("rb") as file:
-        while at < expected.size and (piece := file.read(min(_PIECE_BYTES, expected.size - at))):
+        file.seek(at)
+        while at < size and (piece := file.read(min(_PIECE_BYTES, size - at))):
             crc = crc32c(piece, crc)
             at += len(piece)
-    return (at, crc) == expected
+    return Summed(at, crc)

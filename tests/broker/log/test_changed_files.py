@@ -140,7 +140,7 @@ def test_a_deletion_that_is_killed_leaves_no_index_without_its_batches(
 
     monkeypatch.setattr(Path, "unlink", unlink)
     log._segments[0].delete()
-    assert gone == [f"{0:020d}{suffix}" for suffix in (SUMS, ".txnindex", ".timeindex", ".index", ".log")]
+    assert gone == [f"{0:020d}{suffix}" for suffix in (".txnindex", ".timeindex", ".index", ".log", SUMS)]
 
 
 def test_open_transactions_are_restored_in_the_order_of_their_offsets(tmp_path: Path) -> None:

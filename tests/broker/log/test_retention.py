@@ -90,7 +90,7 @@ def test_snapshots_are_kept_at_segments_and_the_newest(tmp_path: Path) -> None:
     for number in range(100):
         append(log, batch(7, number))
         log.flush()
-        log._durability.request_snapshot(log.end, dict(log._states.table))
+        log._durability.request_snapshot(log.end, dict(log._states.table), log._segments)
     log.flush()
     append(log, *(batch() for _ in range(20)))
     kept = {int(path.stem) for path in log.directory.glob("*.snapshot")}

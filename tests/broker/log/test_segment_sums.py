@@ -1,19 +1,36 @@
-"""Checksums beside a segment: an index that changed is made again, a segment that shrank is damage."""
+"""Checksums beside a segment: an index that changed is made again, a segment that shrank is damage.
 
-from collections.abc import Iterator
+A file of sums that is old, torn or another segment's takes no partition offline.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from shutil import copytree, rmtree
 
 import pytest
 
+from fencepost.broker.log import durability, segment_sums
 from fencepost.broker.log.damage import DamagedLog
+from fencepost.broker.log.index_file import INDEX_SUFFIXES, IndexFile
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.broker.log.repair import cut, inspect
-from fencepost.broker.log.segment import Segment
-from fencepost.broker.log.segment_sums import SUFFIX, SegmentSums, Summed, load_sums, save_sums
+from fencepost.broker.log.segment import SUFFIXES, Segment
+from fencepost.broker.log.segment_sums import (
+    MADE_AGAIN,
+    NOTHING,
+    SUFFIX,
+    SegmentSums,
+    Summed,
+    is_summed,
+    load_sums,
+    save_sums,
+)
+from fencepost.broker.log.shapes import LogConfig
 from fencepost.records.types import Offset
 from tests.broker.log.builders import NOW_MS, append, batch, contents, memory
-from tests.broker.log.test_recovery import SMALL, start
+from tests.broker.log.test_recovery import SMALL, start, transactions
 
 EPOCH_AT = 15  # the last byte of a batch's leader epoch
 
@@ -38,8 +55,12 @@ def closed(tmp_path: Path) -> tuple[Path, tuple[object, ...]]:
     return log.directory, answers
 
 
-def opened(directory: Path, *, went_down: bool = False) -> PartitionLog:
-    return PartitionLog.open(directory, SMALL, NOW_MS, machine_went_down=went_down)
+def opened(directory: Path, config: LogConfig = SMALL, *, went_down: bool = False) -> PartitionLog:
+    return PartitionLog.open(directory, config, NOW_MS, machine_went_down=went_down)
+
+
+def segments(directory: Path) -> list[Path]:
+    return sorted(directory.glob("*.log"))
 
 
 def changed(raw: bytes) -> Iterator[bytes]:
@@ -50,7 +71,7 @@ def changed(raw: bytes) -> Iterator[bytes]:
         yield b""
 
 
-@pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex"])
+@pytest.mark.parametrize("suffix", INDEX_SUFFIXES)
 def test_an_index_that_changed_is_made_again_before_it_is_used(
     tmp_path: Path, closed: tuple[Path, tuple[object, ...]], suffix: str
 ) -> None:
@@ -65,18 +86,60 @@ def test_an_index_that_changed_is_made_again_before_it_is_used(
             assert log.repairs, (path.name, raw)
             assert everything(log) == answers, (path.name, raw)
             log._let_go()
+            log = opened(copy)
+            assert log.repairs == (), "made again once"
+            log._let_go()
             rmtree(copy)
+
+
+def test_killed_while_indexes_are_made_again_they_are_not_believed(
+    tmp_path: Path, closed: tuple[Path, tuple[object, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At each entry that is written: also where no sums were, as in an earlier version's directory."""
+    directory, answers = closed
+    for path in directory.glob(f"*{SUFFIX}"):
+        path.unlink()
+    (directory / segments(directory)[0].with_suffix(".index").name).unlink()
+    original, left = IndexFile.append, 0
+
+    def append_entry(self: IndexFile, *entry: int) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise KeyboardInterrupt
+        original(self, *entry)
+
+    killed = 0
+    for count in range(1000):
+        copy = tmp_path / "copy"
+        copytree(directory, copy)
+        left = count
+        with monkeypatch.context() as patch:
+            patch.setattr(IndexFile, "append", append_entry)
+            patch.setattr("fencepost.broker.log.aborted.AbortedIndex.append", append_entry)
+            try:
+                opened(copy)._let_go()
+            except KeyboardInterrupt:
+                killed += 1
+            else:
+                break
+        log = opened(copy)
+        assert everything(log) == answers
+        log._let_go()
+        rmtree(copy)
+    assert killed > 20
 
 
 def test_a_log_with_sums_opens_without_a_repair(closed: tuple[Path, tuple[object, ...]]) -> None:
     directory, answers = closed
-    assert len(list(directory.glob(f"*{SUFFIX}"))) == len(list(directory.glob("*.log")))
+    assert all(is_summed(segment) for segment in segments(directory))
     log = opened(directory)
     assert log.repairs == ()
     assert everything(log) == answers
     append(log, *(batch() for _ in range(40)))
     again = everything(log)
     log.close()
+    assert all(is_summed(segment) for segment in segments(directory))
     log = opened(directory)
     assert (log.repairs, everything(log)) == ((), again)
     log.close()
@@ -87,7 +150,7 @@ def test_a_full_segment_that_shrank_is_damage_and_repaired_on_demand(
 ) -> None:
     """Also where a batch ends: no checksum of a batch says that another one followed."""
     directory, _ = closed
-    first = min(directory.glob("*.log"))
+    first = segments(directory)[0]
     raw = first.read_bytes()
     size = int.from_bytes(raw[8:12], "big") + 12
     for length in (0, 10, size, len(raw) - 1):
@@ -99,10 +162,12 @@ def test_a_full_segment_that_shrank_is_damage_and_repaired_on_demand(
         found = inspect(copy, machine_went_down=False)
         assert found.damage is not None
         cut(found.damage)
-        mended = opened(copy)
-        append(mended, batch())
+        assert inspect(copy, machine_went_down=False).changed is None, "what was cut is not missed"
+        mended = opened(copy, LogConfig(verification=False))
+        append(mended, *(batch() for _ in range(40)))
         mended.close()
-        assert inspect(copy, machine_went_down=False).damage is None
+        found = inspect(copy, machine_went_down=False)
+        assert (found.damage, found.changed) == (None, None)
         rmtree(copy)
 
 
@@ -112,7 +177,7 @@ def test_bytes_that_no_batch_checks_are_named_by_a_look_at_all(
     """The leader epoch of a segment's last batch: no checksum of its own covers it, and none follows."""
     directory, _ = closed
     assert inspect(directory, machine_went_down=False).changed is None
-    path = min(directory.glob("*.log"))
+    path = segments(directory)[0]
     *_, last = Segment(directory, Offset(0)).walk()
     raw = bytearray(path.read_bytes())
     raw[last.position + EPOCH_AT] ^= 0x01
@@ -122,33 +187,256 @@ def test_bytes_that_no_batch_checks_are_named_by_a_look_at_all(
     assert path.name in str(found.changed)
 
 
-def test_a_directory_of_an_earlier_version_opens_and_is_summed_with_the_next_snapshot(
-    closed: tuple[Path, tuple[object, ...]],
+def test_a_directory_of_an_earlier_version_opens_and_is_summed_with_the_next_snapshots(
+    closed: tuple[Path, tuple[object, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A little at a time: an end does not read all of many old logs."""
     directory, answers = closed
     for path in directory.glob(f"*{SUFFIX}"):
         path.unlink()
+    monkeypatch.setattr(durability, "SUMMED_AT_ONCE_MAX", 1000)
     log = opened(directory)
     assert (log.repairs, everything(log)) == ((), answers)
+    sizes = []
+    for _ in range(8):
+        append(log, batch())
+        log._request_snapshot()
+        log.flush()
+        sizes.append(sum(load_sums(segment).batches.size for segment in segments(directory)))
+    assert all(0 < two - one <= 1000 + 100 for one, two in pairwise(sizes))
+    assert all(is_summed(segment) for segment in segments(directory))
+    log.close()
+    assert inspect(directory, machine_went_down=False).changed is None
+
+
+def test_an_old_segment_is_deleted_while_its_sums_are_due(
+    closed: tuple[Path, tuple[object, ...]],
+) -> None:
+    """An earlier version's are summed with the next snapshot: one that is gone by then is no error."""
+    directory, _ = closed
+    for path in directory.glob(f"*{SUFFIX}"):
+        path.unlink()
+    log = opened(directory, LogConfig(verification=False, segment_bytes=1500, retention_ms=1000))
+    gone = segments(directory)[0]
+    append(log, batch(timestamp_ms=NOW_MS + 5000), now_ms=NOW_MS + 5000)
+    log._request_snapshot()
+    assert log.retain(NOW_MS + 5000)
+    log.flush()
     append(log, batch())
     log.close()
-    assert len(list(directory.glob(f"*{SUFFIX}"))) == len(list(directory.glob("*.log")))
+    assert not gone.exists()
+    assert {path.stem for path in directory.glob(f"*{SUFFIX}")} == {path.stem for path in segments(directory)}
 
 
-def test_a_file_of_sums_that_changed_says_nothing(closed: tuple[Path, tuple[object, ...]]) -> None:
+def test_sums_that_are_written_beside_a_deletion_do_not_stay(
+    closed: tuple[Path, tuple[object, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At each step of either side."""
+    directory, _ = closed
+    path = segments(directory)[0]
+    files = {each: each.read_bytes() for each in directory.glob(f"{path.stem}*")}
+    original = save_sums
+
+    for steps in range(len(SUFFIXES) + 2):
+        for each, raw in files.items():
+            each.write_bytes(raw)
+        order = [*(path.with_suffix(suffix) for suffix in reversed(SUFFIXES)), path.with_suffix(SUFFIX)]
+
+        def save(segment: Path, sums: SegmentSums, first: list[Path] = order[:steps]) -> None:
+            for each in first:
+                each.unlink(missing_ok=True)
+            original(segment, sums)
+
+        monkeypatch.setattr(segment_sums, "save_sums", save)
+        segment_sums.sum_segment(path, [len(files[path]), 0, 0, 0], 10_000)
+        for each in order[steps:]:
+            each.unlink(missing_ok=True)
+        assert not list(directory.glob(f"{path.stem}.[^s]*")), steps
+
+
+def torn(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def of_the_next_segment(path: Path) -> None:
+    path.write_bytes(sorted(path.parent.glob(f"*{SUFFIX}"))[1].read_bytes())
+
+
+def of_another_partition(path: Path) -> None:
+    """Its segment has the same base, is larger, and has other indexes."""
+    far = SegmentSums(Summed(10_000, 1), *[Summed(120, 2)] * 3)
+    save_sums(path.with_suffix(".log"), far)
+
+
+def of_indexes_that_were_never_finished(path: Path) -> None:
+    save_sums(path.with_suffix(".log"), SegmentSums(Summed(1, 1), *[MADE_AGAIN] * 3))
+
+
+def unreadable(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def a_folder_of_an_old_copy(path: Path) -> None:
+    """Each segment has sums, of which no one fits."""
+    for each in path.parent.glob(f"*{SUFFIX}"):
+        of_another_partition(each)
+
+
+def orphan(path: Path) -> None:
+    (path.parent / f"{99_999:020d}{SUFFIX}").write_bytes(path.read_bytes())
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        torn,
+        of_the_next_segment,
+        of_another_partition,
+        of_indexes_that_were_never_finished,
+        a_folder_of_an_old_copy,
+        orphan,
+    ],
+)
+@pytest.mark.parametrize("went_down", [False, True], ids=["process", "machine"])
+def test_no_file_of_sums_takes_a_sound_partition_offline(
+    closed: tuple[Path, tuple[object, ...]], spoil: Callable[[Path], None], went_down: bool
+) -> None:
     directory, answers = closed
-    path = min(directory.glob(f"*{SUFFIX}"))
-    whole = path.read_bytes()
-    for raw in changed(whole):
-        path.write_bytes(raw)
-        assert load_sums(path) is None
+    for number in range(len(segments(directory))):
+        spoil(sorted(directory.glob(f"*{SUFFIX}"))[number])
+        log = opened(directory, went_down=went_down)
+        assert everything(log) == answers
+        log._let_go()
+        assert inspect(directory, machine_went_down=went_down).damage is None
+        log = opened(directory, went_down=went_down)
+        assert log.repairs == (), "what was wrong is mended, not found again"
+        log.close()
+
+
+def test_an_unreadable_file_of_sums_says_nothing(closed: tuple[Path, tuple[object, ...]]) -> None:
+    directory, answers = closed
+    unreadable(min(directory.glob(f"*{SUFFIX}")))
     log = opened(directory)
     assert (log.repairs, everything(log)) == ((), answers)
     log._let_go()
 
 
+def test_a_log_that_an_earlier_version_cut_and_filled_opens(tmp_path: Path) -> None:
+    """It leaves all sums: also those of segments that it deleted, and made again at other places."""
+    log = start(tmp_path / "a")
+    log.close()
+    left = {path: path.read_bytes() for path in log.directory.glob(f"*{SUFFIX}")}
+    log = opened(log.directory)
+    log.truncate_to(Offset(20), NOW_MS)
+    log.config = LogConfig(verification=False, segment_bytes=700, index_interval_bytes=50)
+    append(log, *(batch(timestamp_ms=NOW_MS + 1) for _ in range(40)))
+    answers = everything(log)
+    log.close()
+    for path in log.directory.glob(f"*{SUFFIX}"):
+        path.unlink()
+    for path, raw in left.items():
+        path.write_bytes(raw)
+    for went_down in (False, True):
+        log = opened(log.directory, went_down=went_down)
+        assert everything(log) == answers
+        log.close()
+    assert inspect(log.directory, machine_went_down=False).damage is None
+
+
+def test_a_newest_snapshot_that_is_lost_leaves_no_stale_sums(closed: tuple[Path, tuple[object, ...]]) -> None:
+    """Indexes behind the snapshot before it are written again, not always entry by entry the same."""
+    directory, answers = closed
+    for spoiled in sorted(directory.glob("*.snapshot"), reverse=True):
+        spoiled.unlink()
+        log = opened(directory, LogConfig(verification=False, segment_bytes=1500, index_interval_bytes=10))
+        assert everything(log) == answers
+        log._let_go()
+        assert all(
+            segment_sums.changed_index(segment, load_sums(segment)) is None for segment in segments(directory)
+        )
+
+
+def test_the_sums_of_a_replaced_segment_are_forgotten_first_and_made_anew(
+    closed: tuple[Path, tuple[object, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a log cleaner replaces it: a smaller one, with a gap behind it."""
+    directory, _ = closed
+    log = opened(directory)
+    path = segments(directory)[0]
+    raw = path.read_bytes()
+    size = int.from_bytes(raw[8:12], "big") + 12
+    synced: list[str] = []
+    original = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        synced.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+        original(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with log._durability.locked():
+        log._durability.replaced(path)
+        assert load_sums(path) == NOTHING
+        assert synced == [str(directory)], "no crash brings them back beside the new files"
+        path.write_bytes(raw[:size])
+        for suffix in INDEX_SUFFIXES:
+            path.with_suffix(suffix).write_bytes(b"")
+    append(log, batch())
+    log._segments[0].size = size
+    log._request_snapshot()
+    log.flush()
+    assert is_summed(path)
+    log._let_go()
+    assert inspect(directory, machine_went_down=False).changed is None
+
+
+def test_a_cut_forgets_sums_durably_before_it_cuts(
+    closed: tuple[Path, tuple[object, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory, _ = closed
+    segment = Segment(directory, Offset(int(segments(directory)[0].stem)))
+    steps: list[str] = []
+    for call in ("fsync", "ftruncate", "unlink"):
+        original = getattr(os, call)
+
+        def noted(
+            *of: object, original: Callable[..., None] = original, call: str = call, **by: object
+        ) -> None:
+            steps.append(call)
+            original(*of, **by)
+
+        monkeypatch.setattr(os, call, noted)
+    segment.cut(100)
+    assert steps == ["unlink", "fsync", "ftruncate"]
+    segment.close()
+
+
+def test_a_file_of_sums_that_changed_says_nothing(closed: tuple[Path, tuple[object, ...]]) -> None:
+    directory, answers = closed
+    path = min(directory.glob(f"*{SUFFIX}"))
+    for raw in changed(path.read_bytes()):
+        path.write_bytes(raw)
+        assert load_sums(path) == NOTHING
+    log = opened(directory)
+    assert (log.repairs, everything(log)) == ((), answers)
+    log._let_go()
+
+
+def test_segments_made_while_snapshots_are_written_are_summed_to_their_ends(tmp_path: Path) -> None:
+    """A snapshot is requested, the segment gets more and is full, and only then the flush runs."""
+    log = opened(tmp_path / "topic-0")
+    for number in range(5):
+        log._request_snapshot()
+        log.flush()
+        transactions(log, 3, number * 3)
+        log.flush()
+    log.close()
+    assert len(segments(log.directory)) > 4
+    assert all(is_summed(segment) for segment in segments(log.directory))
+
+
 def test_sums_come_back(tmp_path: Path) -> None:
-    sums = SegmentSums(Summed(5, 6), Summed(0, 0), Summed(2**40, 2**32 - 1), Summed(2**64 - 1, 0))
+    sums = SegmentSums(Summed(5, 6), Summed(0, 0), Summed(2**40, 2**32 - 1), MADE_AGAIN)
     save_sums(tmp_path / "1.log", sums)
     assert load_sums(tmp_path / "1.log") == sums
-    assert load_sums(tmp_path / "2.log") is None
+    assert load_sums(tmp_path / "2.log") == NOTHING
