@@ -181,10 +181,8 @@ def _open_segments(log: Recovered) -> None:
     log.end = _read_again(log, point, None)
     log.durable_end = point
     for segment in _from(log.segments, point):
-        if changed_index(
-            segment.path, load_sums(segment.path)
-        ):  # a newer snapshot, which was lost, summed more
-            end_indexes(segment.path)
+        if changed_index(segment.path, load_sums(segment.path)):
+            end_indexes(segment.path)  # a newer snapshot, which was lost, summed more
 
 
 def _from(segments: list[Segment], offset: Offset) -> list[Segment]:

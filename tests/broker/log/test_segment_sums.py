@@ -251,7 +251,7 @@ def test_sums_that_are_written_beside_a_deletion_do_not_stay(
         segment_sums.sum_segment(path, [len(files[path]), 0, 0, 0], 10_000)
         for each in order[steps:]:
             each.unlink(missing_ok=True)
-        assert not list(directory.glob(f"{path.stem}.[^s]*")), steps
+        assert not list(directory.glob(f"{path.stem}.[!s]*")), steps
 
 
 def torn(path: Path) -> None:
