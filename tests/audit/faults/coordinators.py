@@ -283,12 +283,11 @@ def _appended(
     whole = [each for each in replicas if each.end == replicas[0].end]
     if not is_known_to_most(replicas):
         raise NoPlace
-    epoch = max(each.last_epoch for each in replicas)
     for each in whole:
         last = each.entries[-1]
         at_ms = last.header.max_timestamp_ms
         raw = encode_batch((BatchRecord(*encode_transaction(record)),), timestamp_ms=at_ms)
-        entry = Entry(stamp(raw, Offset(last.header.end), Term(epoch)))
+        entry = Entry(stamp(raw, Offset(last.header.end), Term(each.last_epoch)))
         each.insert_after(last, entry)
         entries.append(entry)
     entries += more

@@ -11,6 +11,7 @@ from tests.audit.faults.producers import Plant, _batch, _entry, _has_data, _name
 from tests.audit.faults.states import _states
 from tests.audit.faults.tree import STATES, Entry, Log, edited
 
+OFFSET_BYTES: Final = 8  # that a batch begins with
 NEVER: Final = 2**15  # no epoch
 _KEY_LENGTH = b"\x08"  # of a control record's key: 4, as a zigzag varint
 _OPEN = {1, 2, 3}  # Ongoing, PrepareCommit, PrepareAbort
@@ -87,7 +88,8 @@ def cut_segment(ground: Ground) -> Planted:
     entry = segment.entries[-1]
     if len(segment.entries) < 2 or segment.tail:
         raise NoPlace
-    entry.damaged = entry.raw[: ground.random.randrange(1, len(entry.raw))]
+    # What is cut within the zeros that its offset begins with is what a preallocated file ends with.
+    entry.damaged = entry.raw[: ground.random.randrange(OFFSET_BYTES, len(entry.raw))]
     ground.take(log=log, entries=(entry,), in_each=False)
     said = f"{_name(log)}: {segment.path.name} ends {len(entry.damaged)} bytes into its last batch"
     return Planted(check="integrity", rules=frozenset({"torn", "unreadable"}), entries=(entry,), said=said)

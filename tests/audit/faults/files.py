@@ -6,7 +6,7 @@ from typing import Final
 from fencepost.records.batch import stamp
 from fencepost.records.types import Offset, Term
 from tests.audit.faults.fault import Ground, NoPlace, Planted
-from tests.audit.faults.tree import METADATA, STATES, Entry, Log, edited
+from tests.audit.faults.tree import METADATA, STATES, Entry, Log, edited, log_start
 
 CRC_FIELD: Final = range(17, 21)
 MAGIC: Final = range(16, 17)
@@ -25,7 +25,9 @@ def flipped_byte(where: range | None = None, topic: str | None = None) -> Callab
             if ground.is_free(log) and log.topic in names and len(log.entries) > 2
         ]
         log = ground.choose(logs)
-        entry = ground.choose(each for each in log.entries[:-1] if ground.is_untouched(each))
+        start = log_start(log)  # what is deleted no one reads any more
+        kept = [each for each in log.entries[:-1] if each.header.base_offset >= start]
+        entry = ground.choose(each for each in kept if ground.is_untouched(each))
         if log.topic.startswith("__") and len(ground.tree.replicas(log.topic, log.partition)) == 1:
             ground.break_log(log.topic)
         at = ground.random.choice(where or range(21, len(entry.raw)))

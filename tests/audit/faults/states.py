@@ -32,14 +32,13 @@ def reused_epoch(ground: Ground) -> Planted:
     )
     ends = [log.end for log in ground.tree.replicas(STATES, left.log.partition)]
     entries = []
-    epoch = max(log.last_epoch for log in ground.tree.replicas(STATES, left.log.partition))
     for log in ground.tree.replicas(STATES, left.log.partition):
         if log.end == max(ends):
             last = log.entries[-1]
             raw = encode_batch(
                 (BatchRecord(*encode_transaction(old)),), timestamp_ms=last.header.max_timestamp_ms
             )
-            entry = Entry(stamp(raw, Offset(last.header.end), Term(epoch)))
+            entry = Entry(stamp(raw, Offset(last.header.end), Term(log.last_epoch)))
             log.insert_after(last, entry)
             entries.append(entry)
     ground.take(producer_id=left.now.producer_id, entries=entries)

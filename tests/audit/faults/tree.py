@@ -107,6 +107,7 @@ class Log:
     end_before: int = -1  # when it was read
     shifts: list[tuple[int, int]] = field(default_factory=list)  # from which offset on, by how many
     keeps_checkpoint: bool = False  # of its high watermark, although its end is another
+    last_epoch: int = 0  # leader epoch of what would be appended: the last one that a replica knows of
 
     @property
     def entries(self) -> list[Entry]:
@@ -117,14 +118,6 @@ class Log:
         """The offset after the last batch."""
         last = next((each.entries[-1] for each in reversed(self.segments) if each.entries), None)
         return last.header.end if last is not None else 0
-
-    @property
-    def last_epoch(self) -> int:
-        """The leader epoch of what would be appended: the last one that the directory knows of."""
-        file = self.folder / "leader-epoch-checkpoint"
-        lines = file.read_text("utf-8").splitlines()[2:] if file.exists() else []
-        last = self.entries[-1].header.leader_epoch
-        return max([last, *(int(line.split()[0]) for line in lines)])
 
     def find(self, base_offset: int) -> Entry | None:
         field = base_offset.to_bytes(8, "big", signed=True)  # the first of a batch
@@ -188,7 +181,10 @@ class Tree:
         """Raises CorruptData if a log is not sound."""
         folders = sorted({each.parent for each in root.rglob("*.log") if each.stem.isdigit()})
         logs = [_read(folder) for folder in folders if not folder.name.endswith(_LEAVING)]
-        return cls(root, [log for log in logs if log.entries])
+        tree = cls(root, [log for log in logs if log.entries])
+        for log in tree.logs:
+            log.last_epoch = max(map(_last_epoch, tree.replicas(log.topic, log.partition)))
+        return tree
 
     def write(self) -> None:
         for log in self.logs:
@@ -303,6 +299,13 @@ def _read(folder: Path) -> Log:
     log = Log(folder, _node(folder), topic, int(partition), segments)
     log.end_before = log.end
     return log
+
+
+def _last_epoch(log: Log) -> int:
+    """The last leader epoch that the directory knows of: a leader that wrote nothing is in its file alone."""
+    file = log.folder / "leader-epoch-checkpoint"
+    lines = file.read_text("utf-8").splitlines()[2:] if file.exists() else []
+    return max([log.entries[-1].header.leader_epoch, *(int(line.split()[0]) for line in lines)])
 
 
 def _shift_sides(log: Log) -> None:
