@@ -4,8 +4,8 @@ Cleaned     below its unbroken part a compacted log may lack any record between 
             were cleaned apart: of such records only the id's last says something, if none follows.
 Outcome     a PrepareCommit or PrepareAbort; of a CompleteX that follows none, what it implies. The record
             that is missing is a finding where the log is unbroken.
-Regressed   a record whose (producer id, epoch) its id had left before, where compaction was too: a finding;
-            nothing follows from it.
+Regressed   a record whose (producer id, epoch) its id had left before, where compaction was too; or had when
+            it was forgotten, as it gets another producer id then. A finding; nothing follows from it.
 Misplaced   a record in another partition than the one that its id's hash names; nothing follows from it.
 Shared      a producer id is of one transactional id only. The record of another is read with its id's own.
 Timeouts    a coordinator aborts what is open too long within its sweep of ten seconds: judged at the last
@@ -49,6 +49,7 @@ class _Id:
         self.name = name
         self.state: str | None = None
         self.pair: Pair | None = None
+        self.left: Pair | None = None  # what it had when it was forgotten
         self.row: Found = {}
         self.open: Found = {}  # the record that began the transaction, or added to it
         self.outcome: Found | None = None  # decided, and not yet complete
@@ -111,12 +112,15 @@ class _Story:
         if row["forgotten"]:
             self._forgotten(each, row)
             self._complete(each, row)
-            each.state, each.pair, each.open = None, None, {}
+            each.state, each.pair, each.left, each.open = None, None, each.pair or each.left, {}
             return
         row = self._own(each, row)
         pair = self._pair(each, row)
         if each.pair is not None and pair < each.pair:
             self._regressed(each, row, each.pair)
+            return
+        if each.pair is None and each.left is not None and pair <= each.left:
+            self._regressed(each, row, each.left)
             return
         state = row["state"]
         if not (state in _PREPARED and each.state == state and each.pair == pair):
@@ -137,7 +141,7 @@ class _Story:
 
     def _is_back(self, each: _Id, row: Found) -> bool:
         """Whether it is of an epoch that its id had left before, whatever was cleaned between."""
-        pair = each.pair
+        pair = each.pair or each.left
         if pair is None or row["forgotten"] or row["producer_id"] != pair.producer_id:
             return False
         if row["producer_epoch"] < pair.epoch:

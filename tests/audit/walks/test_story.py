@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fencepost.audit.walks.columns import FLAG_COMPACTED, FLAG_UNCOMMITTED
-from fencepost.audit.walks.story import STORY, partition_of
+from fencepost.audit.walks.story import STORY
 from tests.audit.walks.feed import Row, feed, in_order, said
 
 BEGAN_MS = 1_700_000_000_000
@@ -136,6 +136,15 @@ def a_forgotten_id_comes_back() -> States:
     states.add(None)
     states.add("Empty", producer=PRODUCER + 7)
     states.transaction(producer=PRODUCER + 7)
+    return states
+
+
+@case("epochs.reused")
+def a_forgotten_id_comes_back_with_the_producer_id_that_it_had() -> States:
+    states = States()
+    states.transaction(2)
+    states.add(None)
+    states.add("Empty", 1)
     return states
 
 
@@ -351,28 +360,6 @@ def test_a_rotated_producer_ends_at_its_last_epoch() -> None:
     states.add("Ongoing", 32766)
     states.add("CompleteCommit", 0, producer=PRODUCER + 1)
     assert outcomes(states) == [(1, PRODUCER, 32766, 32767, 1, 1)]
-
-
-@pytest.mark.parametrize(
-    ("name", "count", "expected"),
-    [
-        pytest.param("x", 13, 3, id="of-one-letter"),
-        pytest.param("hello", 50, 22, id="of-several"),
-        pytest.param("polygenelubricants", 50, 0, id="whose-hash-has-no-absolute-value"),
-        pytest.param("\U0001f600", 50, 49, id="of-a-surrogate-pair"),
-        pytest.param("payments-of-berlin-7", 1, 0, id="of-one-partition"),
-    ],
-)
-def test_which_partition_an_id_belongs_to(name: str, count: int, expected: int) -> None:
-    assert partition_of(name, count) == expected
-
-
-def test_a_record_in_another_partition_says_nothing_else() -> None:
-    states = States(partition_count=13)
-    states.transaction()
-    states.transaction(name="y")
-    assert said(told(states)) == ["states.misplaced"]
-    assert len(outcomes(states)) == 1
 
 
 def test_what_is_not_known_to_be_committed_says_nothing() -> None:
