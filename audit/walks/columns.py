@@ -69,6 +69,7 @@ COPY_SOURCE: Final = pa.schema(
         #                                   cleanly
         #   "compacted"                     the topic is, or once was, configured so, or is internal; never of
         #                                   an archive
+        #   "cleaned" offset                cleaner-offset-checkpoint: a log cleaner has been there
         #   "tiered"                        remote.storage.enable: what is below the local start is elsewhere
         #   "untold"                        no metadata was read that would say whether it is compacted
         #   "replica" node                  by the metadata; one row each

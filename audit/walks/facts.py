@@ -83,7 +83,7 @@ def read_log_facts(batches: Iterable[pa.RecordBatch]) -> LogFacts:
 
 
 def _read_of_log(log: LogFacts, item: str, first: int | None) -> bool:
-    if item == "compacted":
+    if item in ("compacted", "cleaned"):  # whatever metadata says, a log cleaner has it in its list
         log.is_compacted = True
     elif item == "tiered":
         log.is_tiered = True

@@ -252,6 +252,15 @@ def a_compacted_log_is_cleaned_by_each_broker() -> Made:
     return [first, second, third]
 
 
+@case()
+def a_log_cleaner_was_there_and_no_metadata_says_that_the_topic_is_compacted() -> Made:
+    directory = Directory().fill(9)
+    directory.fact("untold")
+    directory.fact("cleaned", 90)
+    directory.batches[4]["record_count"] = 3
+    return [directory]
+
+
 @case("offsets.hole")
 def a_compacted_log_lacks_a_batch_in_its_last_segment() -> Made:
     directory = Directory().fill(9)
