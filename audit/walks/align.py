@@ -4,6 +4,7 @@ Cheapest    of all ways to read the two sequences side by side the one with the 
             Times only choose between ways that cost the same: which of ten equal markers is missing.
 Epochs      a turn and an outcome of different epochs are never the same transaction. Clients of
             transactions V2 have one transaction for each epoch, so theirs are paired by it.
+            A marker of another epoch that ends an outcome's data, by the data's epoch, is that outcome's.
 Free        where the coordinator's log is not whole, turns of epochs below the first one that it tells of,
             and of that one those before its first outcome; outcomes
             whose marker may lie where the partition's log is not kept; what the coordinator has open, or is
@@ -20,9 +21,10 @@ CELLS_MAX: Final = 250_000  # of the table that is worked out; longer sequences 
 SAME, WRONG, UNENDED, EXCHANGED = "same", "wrong", "unended", "exchanged"
 MISSING, RETRY, OPERATOR, EXTRA, BEFORE = "missing", "retry", "operator", "extra", "before"
 PENDING: Final = "pending"
+OTHER_EPOCH: Final = "other epoch"
 
 _COST: Final = {SAME: 0, WRONG: 350, UNENDED: 500, EXCHANGED: 550, MISSING: 500, RETRY: 10, OPERATOR: 300,
-                EXTRA: 250, BEFORE: 0, PENDING: 0}  # fmt: skip
+                EXTRA: 250, BEFORE: 0, PENDING: 0, OTHER_EPOCH: 240}  # fmt: skip
 _SPLITS: Final = 70  # more for a marker that would end data of another transaction
 _UNTIMELY: Final = 12
 _BEFORE_IT: Final = 2  # of a time before its decision, by less than clocks differ
@@ -158,9 +160,11 @@ def _steps(
 
 def _together(sides: Sides, outcome: Row, turn: Row, at: int) -> tuple[str, int]:
     if outcome["producer_epoch"] != turn["producer_epoch"]:
-        is_unended = turn["control_type"] is None and turn["data_epoch"] == outcome["data_epoch"]
-        if not is_unended:
+        if turn["data_epoch"] != outcome["data_epoch"]:
             return WRONG, _NEVER
+        if turn["control_type"] is not None:
+            is_odd = outcome["is_v2"] and outcome["outcome"] == kind_of(turn)
+            return (OTHER_EPOCH, _COST[OTHER_EPOCH]) if is_odd else (WRONG, _NEVER)
     decided, kind = outcome["outcome"], kind_of(turn)
     if decided == kind:
         return SAME, _untimely(sides, outcome, turn, at)

@@ -23,6 +23,9 @@ class Context:
     decided: dict[int, int] = field(
         default_factory=dict
     )  # by coordinator's partition, the latest with a marker
+    seen_through: dict[int, int] = field(
+        default_factory=dict
+    )  # by coordinator's partition, the last marker here whose transaction its log completes
     late: list[tuple[Found, int, int]] = field(default_factory=list)  # finding if decided after that offset
     unknown: dict[tuple[str, str], list[int]] = field(default_factory=dict)  # rule, why: count, first offset
     found: list[Found] = field(default_factory=list)
@@ -33,6 +36,27 @@ class Context:
         entry[0] += 1
         if offset is not None and (entry[1] < 0 or offset < entry[1]):
             entry[1] = offset
+
+    def pair(self, outcome: Row, turn: Row | None) -> None:
+        """What an outcome and its turn say of the coordinator's log."""
+        partition = outcome["coordinator_partition"]
+        self.decided[partition] = max(self.decided.get(partition, -1), outcome["offset"])
+        if turn is not None and outcome["completed_offset"] is not None:
+            self.saw_through(partition, turn["marker_offset"])
+
+    def saw_through(self, partition: int, marker_offset: int | None) -> None:
+        """The coordinator's log completes the transaction of this marker: it tells of all markers before."""
+        last = max(self.seen_through.get(partition, -1), -1 if marker_offset is None else marker_offset)
+        self.seen_through[partition] = last
+
+    def is_covered(self, row: Found) -> bool:
+        """Whether no end that its coordinator's log lost explains the finding.
+
+        Of the markers of one coordinator partition, in the order of the log, each was decided before the ones
+        that follow were completed.
+        """
+        partition, offset = row["coordinator_partition"], row["offset"]
+        return partition is not None and offset is not None and offset < self.seen_through.get(partition, -1)
 
     @property
     def kept_from(self) -> int:

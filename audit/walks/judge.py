@@ -64,9 +64,10 @@ class Judge:
         last_pair = max((at for at, each in enumerate(steps) if _is_pair(each)), default=-1)
         for each in steps:
             if _is_pair(each) and each.outcome is not None:
-                self._note_decided(self._outcomes[each.outcome])
-                if each.turn is not None:
-                    self._coordinator_epoch(self._outcomes[each.outcome], self._turns[each.turn])
+                turn = None if each.turn is None else self._turns[each.turn]
+                self._context.pair(self._outcomes[each.outcome], turn)
+                if turn is not None:
+                    self._coordinator_epoch(self._outcomes[each.outcome], turn)
         steps = self._exchanged_apart(steps)
         for at, step in enumerate(steps):
             self._step(step, at > last_pair, steps[at + 1] if at + 1 < len(steps) else None)
@@ -78,11 +79,6 @@ class Judge:
         if turn["control_type"] is not None:
             return False
         return bool((turn["data_last"] or 0) < self._context.kept_from)
-
-    def _note_decided(self, outcome: Row) -> None:
-        partition = outcome["coordinator_partition"]
-        decided = self._context.decided
-        decided[partition] = max(decided.get(partition, -1), outcome["offset"])
 
     def _step(self, step: Step, is_last: bool, following: Step | None) -> None:
         outcome = None if step.outcome is None else self._outcomes[step.outcome]
@@ -106,6 +102,14 @@ class Judge:
                 f" the coordinator's log, partition {outcome['coordinator_partition']})"
             )
             self._add("wrong_outcome", said, turn, outcome)
+        elif step.what == align.OTHER_EPOCH and not turn["flags"] & FLAG_UNCOMMITTED:
+            said = (
+                f"a marker of epoch {turn['producer_epoch']}, of a transaction of"
+                f" {outcome['transactional_id']} whose markers are of epoch {outcome['producer_epoch']}"
+                f" (offset {outcome['offset']} of the coordinator's log, partition"
+                f" {outcome['coordinator_partition']})"
+            )
+            self._add("epoch", said, turn, outcome)
         elif step.what == align.EXCHANGED:
             self._add_exchanged(turn, self._turns[(step.turn or 0) + 1], outcome)
         elif step.what == align.UNENDED:

@@ -58,6 +58,9 @@ def _one(key: tuple[Any, ...], pieces: Batches) -> list[dict[str, Any]]:
             context.found.append(row)
         else:
             context.undecided("missing", ORDER, row["offset"])
+    for row in context.found:
+        if row["cause"] is not None and context.is_covered(row):
+            row["cause"] = None
     context.found += indexes.end(context)
     return [*context.found, *unknown_rows(context)]
 
@@ -137,9 +140,13 @@ def _odd(context: Context, rows: pa.RecordBatch, firsts: Ints) -> Bools:
     np.logical_or.at(odd, of[differs], True)
     sound = ~odd[of] & (kinds != OPEN)
     partitions, decided = ints("coordinator_partition", outcomes)[sound], ints("offset", outcomes)[sound]
+    completed = ints("completed_offset", outcomes)[sound] >= 0
     for partition in np.unique(partitions).tolist():
         latest = int(decided[partitions == partition].max())
         context.decided[partition] = max(context.decided.get(partition, -1), latest)
+        ended = (partitions == partition) & completed
+        if ended.any():
+            context.saw_through(partition, int(ints("marker_offset", turns)[sound][ended].max()))
     return odd
 
 

@@ -112,7 +112,9 @@ class _Story:
         if row["forgotten"]:
             self._forgotten(each, row)
             self._complete(each, row)
-            each.state, each.pair, each.left, each.open = None, None, each.pair or each.left, {}
+            if each.pair is not None:
+                each.left = each.pair
+            each.state, each.pair, each.open = None, None, {}
             return
         row = self._own(each, row)
         pair = self._pair(each, row)

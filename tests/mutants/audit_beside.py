@@ -12,10 +12,13 @@ SNAPSHOTS: Final = WALKS + "test_snapshots.py::test_what_is_found_in_a_producer_
 ONE_COPY: Final = WALKS + "test_one_copy.py::test_what_is_found_in_a_copy"
 MARKERS: Final = WALKS + "test_markers.py::test_what_is_found_of_markers"
 LOG: Final = WALKS + "test_log.py::test_what_is_found_in_a_log"
+FAULTS: Final = WALKS + "test_faults.py::"
+STORY: Final = WALKS + "test_story.py::test_what_is_found_in_a_coordinators_log"
+COPIES: Final = WALKS + "test_copies.py::test_what_is_found_in_the_copies_of_a_log"
 FORGOTTEN: Final = (
     WALKS + "test_control.py::test_an_id_that_is_forgotten_while_its_transaction_is_open_is_named"
 )
-MISPLACED: Final = WALKS + "test_story.py::test_a_record_in_another_partition_says_nothing_else"
+MISPLACED: Final = WALKS + "test_misplaced.py::test_a_record_in_another_partition_says_nothing_else"
 
 AUDIT_BESIDE: Final = (
     Mutant(
@@ -177,5 +180,37 @@ AUDIT_BESIDE: Final = (
         "    return bool(epoch == sides.first_epoch) and not is_known\n",
         "    return True\n",
         (MARKERS + "[a-marker-of-an-epoch-that-the-coordinator-had-for-another-partition-sizes0]",),
+    ),
+    Mutant(
+        "lost-end-explains-all",
+        "what later markers show that the coordinator would know is no lost end",
+        "audit/walks/pairs.py",
+        "is not None and context.is_covered(row):",
+        "is not None and False:",
+        (FAULTS + "test_what_later_markers_show_that_the_coordinator_would_know_is_not_its_lost_end",),
+    ),
+    Mutant(
+        "marker-of-any-epoch",
+        "data that a marker of another epoch ends is that of its own epoch's outcome",
+        "audit/walks/align.py",
+        'is_odd = outcome["is_v2"]',
+        'is_odd = False and outcome["is_v2"]',
+        (FAULTS + "test_a_fault_is_one_finding[the-epoch-of-a-marker-is-that-of-the-one-before-v2]",),
+    ),
+    Mutant(
+        "forgotten-id-with-its-producer",
+        "an id that was forgotten gets another producer id",
+        "audit/walks/story.py",
+        "        if each.pair is None and each.left is not None and pair <= each.left:\n",
+        "        if False:\n",
+        (STORY + "[a-forgotten-id-comes-back-with-the-producer-id-that-it-had]",),
+    ),
+    Mutant(
+        "cleaned-without-metadata",
+        "a log cleaner's own list says which logs are compacted",
+        "audit/walks/facts.py",
+        'if item in ("compacted", "cleaned"):',
+        'if item == "compacted":',
+        (COPIES + "[a-log-cleaner-was-there-and-no-metadata-says-that-the-topic-is-compacted]",),
     ),
 )

@@ -30,8 +30,8 @@ def sequences_wrap(ground: Ground) -> str:
     (segment,) = log.segments
     del segment.entries[0]
     _rename(segment)
-    for each in ground.tree.replicas(log.topic, log.partition):
-        for file in each.folder.glob("*.snapshot"):  # they say other numbers
+    for replica in ground.tree.replicas(log.topic, log.partition):
+        for file in replica.folder.glob("*.snapshot"):  # they say other numbers
             file.unlink()
     ground.take(log=log)
     by = SEQUENCES - entry.header.base_sequence - ground.random.randrange(entry.header.record_count)

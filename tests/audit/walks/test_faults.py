@@ -223,6 +223,11 @@ def the_epoch_of_a_marker_is_one_below(chain: Chain) -> None:
     own_markers(chain)[2]["producer_epoch"] -= 2
 
 
+@fault("markers.epoch", "v2")
+def the_epoch_of_a_marker_is_that_of_the_one_before(chain: Chain) -> None:
+    own_markers(chain)[2]["producer_epoch"] -= 1
+
+
 @fault("integrity.count")
 def a_last_offset_is_one_more(chain: Chain) -> None:
     own(chain)[4]["last_offset"] += 1
@@ -339,6 +344,25 @@ def test_a_shorter_log_names_its_file_and_what_follows_from_it() -> None:
     assert (first["topic"], first["partition"], first["path"]) == (STATES, 3, f"/n1/{STATES}-3")
     assert len(rows) > 3
     assert {row["cause"] for row in rows[1:]} == {first["id"]}
+
+
+def test_what_later_markers_show_that_the_coordinator_would_know_is_not_its_lost_end() -> None:
+    chain = sound("v1")
+    for producer in (0, 1):
+        marker = own_markers(chain, producer)[-1]
+        after(chain, marker, control_type=1 - marker["control_type"])
+    assert roots(audited(chain)) == ["markers.without_transaction"] * 2
+
+
+def test_a_record_that_cannot_be_read_in_one_copy_alone_is_where_that_copy_differs() -> None:
+    at: Row = {"topic": "__cluster_metadata", "partition": 0, "node": 2, "path": "p"}
+    differs = found("replicas", "diverged", "a", **at, position=9, offset=4, end_offset=7)
+    records = [found("integrity", "record", "b", **at, position=9 + each, offset=4 + each) for each in (0, 2)]
+    rows = grouped([*records, differs])
+    assert [(row["rule"], row["cause"]) for row in rows] == [
+        ("diverged", None),
+        *[("record", differs["id"])] * 2,
+    ]
 
 
 def test_markers_of_several_partitions_that_one_decision_contradicts_are_one_finding() -> None:
