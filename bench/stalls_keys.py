@@ -11,6 +11,8 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from fencepost.controller.acl_types import Acl, AclFilter, CreateAcls, DeleteAcls, PatternType
+from fencepost.controller.acls import AclChange
 from fencepost.controller.brokers import Endpoint, Feature, Heartbeat, RegisterBroker, UnregisterBroker
 from fencepost.controller.config_changes import (
     RESOURCES_PER_REQUEST_MAX,
@@ -45,6 +47,7 @@ from fencepost.wire.k17_sasl_handshake import SaslHandshake
 from fencepost.wire.k18_api_versions import ApiVersions
 from fencepost.wire.k23_offset_for_leader_epoch import EpochQuery, OffsetForLeaderEpoch
 from fencepost.wire.k27_write_txn_markers import TxnMarker, WriteTxnMarkers
+from fencepost.wire.k31_delete_acls import FILTERS_MAX
 from fencepost.wire.k32_describe_configs import RESOURCES_MAX, ConfigResource, DescribeConfigs
 from fencepost.wire.k36_sasl_authenticate import SaslAuthenticate
 from fencepost.wire.k55_describe_quorum import DescribeQuorum
@@ -54,6 +57,7 @@ from fencepost.wire.k61_describe_producers import DescribeProducers
 from fencepost.wire.k20021_migrate import Migrate
 from fencepost.wire.k20024_announce_partitions import Announcement, AnnouncePartitions
 from fencepost.wire.k20027_force_markers import ForceMarkers
+from fencepost.wire.k20029_follow_acls import FollowAcls
 from fencepost.wire.k20037_prove_secret import FIELD_BYTES_MAX, ProveSecret
 from fencepost.wire.k20057_log_levels import AskLogLevels
 from fencepost.wire.k20065_explain_transaction import ExplainTransaction
@@ -121,6 +125,9 @@ def _of_clients() -> dict[int, Any]:
             tuple(ConfigResource(TOPIC_RESOURCE, each) for each in topics[:RESOURCES_MAX])
         ),
         33: replace(_altered(topics), replaces_all=True),
+        29: AclFilter(name="t" * 30_000, pattern_type=PatternType.MATCH),
+        30: CreateAcls(tuple(Acl(2, 3, each, "User:nobody", "*", 3, 3) for each in looked_up)),
+        31: DeleteAcls(tuple(AclFilter(name=each) for each in topics[:FILTERS_MAX])),
         36: SaslAuthenticate(bytes(TOKEN_BYTES_MAX)),
         44: _altered(topics),
         61: DescribeProducers(tuple((each, (0,)) for each in looked_up)),
@@ -182,6 +189,9 @@ def _of_nodes(cluster_id: str) -> dict[int, Any]:
             NodeId(1), "c" * FIELD_BYTES_MAX, "r" * FIELD_BYTES_MAX, bytes(FIELD_BYTES_MAX), b""
         ),
         57: UpdateFeatures(tuple(FeatureUpdate(f"{number:03}", 2**14) for number in range(UPDATES_MAX))),
+        20029: FollowAcls(
+            STRANGER, 0, -1, AclChange(uuid.UUID(int=1), Acl(2, 3, "t" * 60_000, "User:nobody", "*", 3, 3))
+        ),
         20043: RecoverPartition("t" * 60_000, 0, 0),
         20057: AskLogLevels(log_level=2**15),
         20065: ExplainTransaction(transactional_id(0)),

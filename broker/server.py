@@ -61,6 +61,9 @@ from fencepost.wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
 from fencepost.wire.k25_add_offsets_to_txn import ADD_OFFSETS_TO_TXN
 from fencepost.wire.k26_end_txn import END_TXN
 from fencepost.wire.k28_txn_offset_commit import TXN_OFFSET_COMMIT
+from fencepost.wire.k29_describe_acls import DESCRIBE_ACLS
+from fencepost.wire.k30_create_acls import CREATE_ACLS
+from fencepost.wire.k31_delete_acls import DELETE_ACLS
 from fencepost.wire.k42_delete_groups import DELETE_GROUPS
 from fencepost.wire.k47_offset_delete import OFFSET_DELETE
 from fencepost.wire.k55_describe_quorum import DESCRIBE_QUORUM, DescribeQuorum, DescribeQuorumAnswer
@@ -136,7 +139,9 @@ class BrokerServer:
             served(UPDATE_FEATURES, self._update_features),
             served(DESCRIBE_CLUSTER, self._describe_cluster),
         )
+        forwarded: tuple[Api[Any, Any], ...] = (DESCRIBE_ACLS, CREATE_ACLS, DELETE_ACLS)
         service: dict[int, tuple[Api[Any, Any], Endpoint[Any, Any]]] = {
+            **{api.key: (api, self._forwarded_as(api)) for api in forwarded},
             **{api.key: (api, _not_coordinator) for api in _COORDINATED},
             **self._coordinator,
             **self._topic_requests.service(),
@@ -215,6 +220,9 @@ class BrokerServer:
     ) -> None:
         self._data.acls.require(context.principal, Operation.ALTER)
         self._forward(UPDATE_FEATURES, request, reply)
+
+    def _forwarded_as(self, api: Api[Q, R]) -> Endpoint[Q, R]:
+        return lambda request, context, reply: self._forward(api, request, reply)
 
     def _forward(self, api: Api[Q, R], request: Q, reply: Reply[R]) -> None:
         if len(self._forwarded) >= FORWARDED_MAX:

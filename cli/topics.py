@@ -5,26 +5,19 @@ expression that the whole name must match. JSON has the names of the columns.
 Reached     --dir and --bootstrap-controller ask the active controller, --bootstrap-server a broker.
 """
 
-import functools
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import click
 
 from fencepost.cli.output import JSON, echo_json, format_option
-from fencepost.cli.target_options import find_brokers, find_target, target_options
+from fencepost.cli.route import Route, route_options
 from fencepost.cli.topics_recover import recover
-from fencepost.cluster.brokers import ask_a_broker
 from fencepost.cluster.console import Failed, NotAuthorized, WrongUsage
-from fencepost.cluster.controllers import ask, errors_explained
-from fencepost.cluster.target import TIMEOUT_SECONDS, Target
 from fencepost.controller.errors import ErrorCode
 from fencepost.controller.topics import CreateTopics, DeleteTopics, NewTopic, TopicCreated
 from fencepost.settings.node_identity import id_text
-from fencepost.wire.dispatch import Api, Q, R
 from fencepost.wire.errors import raise_for
 from fencepost.wire.k03_metadata import METADATA, Metadata, PartitionMetadata, TopicMetadata
 from fencepost.wire.k19_create_topics import CREATE_TOPICS
@@ -41,50 +34,12 @@ SOURCE_TOPIC: Final = 1  # the setting was given to the topic; any other source 
 NONE: Final = "none"  # as Kafka's tool prints a leader that is not there
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
-    """Where the command's requests go: to the active controller, or to any of some brokers."""
-
-    target: Target
-    to_brokers: bool
-
-    def ask(self, api: Api[Q, R], request: Q) -> R:
-        """One answer; what stands in its way becomes an exit status."""
-        if not self.to_brokers:
-            return ask(self.target, api, request)
-        with errors_explained(self.target):
-            return ask_a_broker(self.target, api, request, timeout_s=TIMEOUT_SECONDS)
-
-
 @click.group()
 def topics() -> None:
     """Topics: create, list, describe, delete, and start a lost partition again."""
 
 
 topics.add_command(recover)
-
-
-def _route_options(command: Callable[..., Any]) -> Any:
-    """Add the options that say where the cluster is; the command gets the ``route`` they name."""
-
-    @functools.wraps(command)
-    def with_route(
-        directory: Path,
-        bootstrap_server: str | None,
-        bootstrap_controller: str | None,
-        command_config: Path | None,
-        **options: Any,
-    ) -> Any:
-        if bootstrap_server is not None and bootstrap_controller is not None:
-            raise WrongUsage("expected one of --bootstrap-server and --bootstrap-controller")
-        if bootstrap_server is not None:
-            route = Route(find_brokers(directory, bootstrap_server, command_config), to_brokers=True)
-        else:
-            route = Route(find_target(directory, bootstrap_controller, command_config), to_brokers=False)
-        return command(route=route, **options)
-
-    server = click.option("--bootstrap-server", help="HOST:PORT[,..] of brokers, instead of --dir.")
-    return target_options(server(with_route))
 
 
 @topics.command()
@@ -94,7 +49,7 @@ def _route_options(command: Callable[..., Any]) -> Any:
 @click.option("--replica-assignment", help="Broker ids, one for each partition: 1,2,1; partitions by commas.")
 @click.option("--config", "configs", multiple=True, metavar="KEY=VALUE", help="A setting; may be repeated.")
 @click.option("--if-not-exists", is_flag=True, help="It is well if the topic is there already.")
-@_route_options
+@route_options
 @format_option
 def create(
     route: Route,
@@ -132,7 +87,7 @@ def create(
 
 @topics.command("list")
 @click.option("--topic", "pattern", help="Only topics whose whole name matches this expression.")
-@_route_options
+@route_options
 @format_option
 def list_(route: Route, pattern: str | None, output_format: str) -> None:
     """List topics by name."""
@@ -149,7 +104,7 @@ def list_(route: Route, pattern: str | None, output_format: str) -> None:
 @click.option("--topic-id", help="Only the topic of this id.")
 @click.option("--unavailable-partitions", is_flag=True, help="Only partitions without a leader.")
 @click.option("--if-exists", is_flag=True, help="It is well if no such topic is there.")
-@_route_options
+@route_options
 @format_option
 def describe(
     route: Route,
@@ -182,7 +137,7 @@ def describe(
 @topics.command()
 @click.option("--topic", "pattern", required=True, help="Topics whose whole name matches this expression.")
 @click.option("--if-exists", is_flag=True, help="It is well if no such topic is there.")
-@_route_options
+@route_options
 @format_option
 def delete(route: Route, pattern: str, if_exists: bool, output_format: str) -> None:
     """Delete topics with all their records. Exit status 1 if one is refused, 3 if the outcome is unknown."""

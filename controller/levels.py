@@ -25,6 +25,7 @@ from fencepost.controller.features import (
 )
 from fencepost.controller.view import View
 from fencepost.records.levels import (
+    ACLS,
     CHANGED_TOPICS,
     GROUP_AWARE_INIT,
     GROUP_LOG,
@@ -131,6 +132,16 @@ def require_changed_topics(view: View) -> None:
         raise UnsupportedVersion(
             f"changing a topic needs log level {CHANGED_TOPICS}, the cluster has {level}: upgrade every "
             f"node, then run `fencepost features upgrade --log-level {CHANGED_TOPICS}`"
+        )
+
+
+def require_acls(view: View) -> None:
+    """Raises UnsupportedVersion while a voter may be there that keeps no ACLs."""
+    level = in_force(view)
+    if level < ACLS:
+        raise UnsupportedVersion(
+            f"ACLs in the metadata log need log level {ACLS}, the cluster has {level}: upgrade every node, "
+            f"then run `fencepost features upgrade --log-level {ACLS}`"
         )
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.controller import (
+    acls,
     brokers,
     features,
     migration,
@@ -29,6 +30,7 @@ from fencepost.records.group_metadata import GroupForgotten, GroupMetadata
 from fencepost.records.invariant import InvariantViolation
 from fencepost.records.offset_commit import OffsetCommitRecord, OffsetForgotten
 from fencepost.records.schema import (
+    AccessControlEntryRecord,
     AllocateProducerIdsRecord,
     BrokerRegistrationChangeRecord,
     ConfigRecord,
@@ -37,6 +39,7 @@ from fencepost.records.schema import (
     PartitionChangeRecord,
     PartitionRecord,
     RegisterBrokerRecord,
+    RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
     TopicRecord,
     UnregisterBrokerRecord,
@@ -55,6 +58,7 @@ def _nothing_at(view: MutableView, record: object, offset: Offset) -> None:
 
 
 REPLAY: Final[dict[type, Callable[[MutableView, Any], None]]] = {
+    AccessControlEntryRecord: acls.replay,
     AllocateProducerIdsRecord: producer_ids.replay,
     BrokerRegistrationChangeRecord: brokers.replay_change,
     ConfigRecord: topics.replay_config,
@@ -63,6 +67,7 @@ REPLAY: Final[dict[type, Callable[[MutableView, Any], None]]] = {
     PartitionChangeRecord: partition_recovery.replay,
     PartitionRecord: topics.replay_partition,
     RegisterBrokerRecord: brokers.replay_register,
+    RemoveAccessControlEntryRecord: acls.replay_remove,
     RemoveTopicRecord: topics.replay_remove,
     TopicRecord: topics.replay_topic,
     UnregisterBrokerRecord: brokers.replay_unregister,

@@ -196,7 +196,7 @@ class Controller:
     def _made_listener(self, credentials: Credentials, memory: RequestMemory | None) -> Listener:
         config = self._config
         return Listener(
-            {**self.server.service, **self.transactions.service},
+            {**self.server.service, **self.coordinators.controller_service},
             name=CONTROLLER_LISTENER,
             log=self._log,
             security_protocol=config.security_protocol(CONTROLLER_LISTENER),  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
 """The coordinators of a voter's node: of transactions, and of groups. The active controller's answer.
 
 Listeners   clients of the node reach all of them; the controller listener has the transactions' alone, as the
-            message schemas of Kafka say.
+            message schemas of Kafka say, and the ACLs.
 """
 
 from collections.abc import Callable
@@ -13,6 +13,7 @@ from structlog.typing import FilteringBoundLogger
 from fencepost.controller.authorization import Acls
 from fencepost.controller.groups.joining import GroupLimits
 from fencepost.controller.groups.offsets import OffsetRules
+from fencepost.coordinator.acl_server import AclServer
 from fencepost.coordinator.announcer import Send as SendAnnouncements
 from fencepost.coordinator.coordinator_errors import CoordinatorErrors
 from fencepost.coordinator.groups.group_counts import GroupCounts
@@ -90,7 +91,8 @@ class Coordinators:
             log=log,
         )
         self.offsets.on_committed = self.groups.touch
-        self.driven: tuple[DrivenService, ...] = (self.transactions, self.groups, offset_timers)
+        self.acls = _acl_server(replica, submit, log)
+        self.driven: tuple[DrivenService, ...] = (self.transactions, self.groups, offset_timers, self.acls)
 
     def group_counts(self) -> GroupCounts:
         """What the coordinator of groups counted since its numbers were last taken."""
@@ -101,10 +103,19 @@ class Coordinators:
         return counts
 
     @property
+    def controller_service(self) -> Service:
+        """What the node's controller listener serves of them."""
+        return {**self.transactions.service, **self.acls.service}
+
+    @property
     def client_service(self) -> Service:
         """What the node's client listener serves."""
         services = (self.transactions.service, self.offsets.service, self.groups.service)
         return dict(chain.from_iterable(each.items() for each in services))
+
+
+def _acl_server(replica: Replica, submit: Submit, log: FilteringBoundLogger) -> AclServer:
+    return AclServer(lambda: replica.image, submit, replica.proposer.now_ms, log, has_authorizer=False)
 
 
 def _rules(config: NodeConfig) -> OffsetRules:

@@ -15,13 +15,14 @@ level from which on it is written; what was written below it is read for ever.
   6   a partition whose log is lost may be started again, empty: PartitionChangeRecord, and a table of the
       offsets at which such partitions start.
   7   no bytes: every broker takes changed settings of a topic, and its new partitions, while it runs.
+  8   ACLs are in the metadata log: AccessControlEntryRecord, RemoveAccessControlEntryRecord, their tables.
 
 Source   the same purpose as Kafka's ``metadata.version``, for what Kafka does not know of.
 """
 
 from typing import Final
 
-LEVEL_MAX: Final = 7
+LEVEL_MAX: Final = 8
 """The highest level that this version reads and writes."""
 
 LEADER_CHANGE_0: Final = 1
@@ -45,6 +46,9 @@ PARTITION_RECOVERY: Final = 6
 
 CHANGED_TOPICS: Final = 7
 """From this level on the settings of a topic and its number of partitions may be changed."""
+
+ACLS: Final = 8
+"""From this level on every voter keeps the ACLs of the metadata log."""
 
 
 class LevelTooHigh(Exception):

@@ -247,6 +247,43 @@ class FeatureLevelRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AccessControlEntryRecord:
+    """An ACL was added. Since: log level 8. Source: Kafka AccessControlEntryRecord (apiKey 18, v0).
+
+    The numbers are those of Kafka's enumerations (controller/acls.py).
+    """
+
+    __type__: ClassVar = EntityType.data
+    __version__: ClassVar[i16] = i16(0)
+    __flexible__: ClassVar[bool] = True
+    record_key: ClassVar[int] = 18
+
+    id: UUID = field(metadata=UUID_)
+    resource_type: int = field(metadata=INT8)
+    resource_name: str = field(metadata=STRING)
+    pattern_type: int = field(metadata=INT8)
+    principal: str = field(metadata=STRING)
+    host: str = field(metadata=STRING)
+    operation: int = field(metadata=INT8)
+    permission_type: int = field(metadata=INT8)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveAccessControlEntryRecord:
+    """An ACL was removed.
+
+    Since: log level 8. Source: Kafka RemoveAccessControlEntryRecord (apiKey 19, v0).
+    """
+
+    __type__: ClassVar = EntityType.data
+    __version__: ClassVar[i16] = i16(0)
+    __flexible__: ClassVar[bool] = True
+    record_key: ClassVar[int] = 19
+
+    id: UUID = field(metadata=UUID_)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NoOpRecord:
     """Nothing happened, at an offset of its own. Source: Kafka NoOpRecord (apiKey 20, v0)."""
 
@@ -287,6 +324,8 @@ MetadataRecord: TypeAlias = (
     | RemoveTopicRecord
     | BrokerRegistrationChangeRecord
     | FeatureLevelRecord
+    | AccessControlEntryRecord
+    | RemoveAccessControlEntryRecord
     | NoOpRecord
     | ZkMigrationStateRecord
 )
@@ -302,6 +341,8 @@ METADATA_RECORDS: Final[dict[int, type[MetadataRecord]]] = {
     FeatureLevelRecord.record_key: FeatureLevelRecord,
     AllocateProducerIdsRecord.record_key: AllocateProducerIdsRecord,
     BrokerRegistrationChangeRecord.record_key: BrokerRegistrationChangeRecord,
+    AccessControlEntryRecord.record_key: AccessControlEntryRecord,
+    RemoveAccessControlEntryRecord.record_key: RemoveAccessControlEntryRecord,
     NoOpRecord.record_key: NoOpRecord,
     ZkMigrationStateRecord.record_key: ZkMigrationStateRecord,
 }

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.controller import (
+    acls,
     brokers,
     cluster_version,
     features,
@@ -25,6 +26,7 @@ from fencepost.controller.view import ImageHeader, Table
 from fencepost.records.invariant import InvariantViolation
 
 _TABLES: Final[tuple[Table[Any, Any], ...]] = (
+    *acls.ACL_TABLES,
     brokers.BROKERS,
     cluster_version.CLUSTER_VERSION,
     features.FEATURES,

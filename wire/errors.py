@@ -6,7 +6,7 @@ The refusals that only the wire itself has live here; all others in ``fencepost.
 from collections.abc import Iterable
 from typing import Final
 
-from fencepost.controller import errors, group_errors
+from fencepost.controller import acl_errors, errors, group_errors
 from fencepost.controller.errors import ApiError, ErrorCode
 
 ERROR_MESSAGE_CHARS_MAX: Final = 1000  # a message may quote what a client sent
@@ -92,7 +92,7 @@ def sendable(text: str) -> str:
 
 
 def _kinds() -> dict[int, type[ApiError]]:
-    listed = (*vars(errors).values(), *vars(group_errors).values())
+    listed = (*vars(acl_errors).values(), *vars(errors).values(), *vars(group_errors).values())
     known = [kind for kind in listed if isinstance(kind, type) and issubclass(kind, ApiError)]
     own: list[type[ApiError]] = [UnsupportedSaslMechanism, IllegalSaslState, SaslAuthenticationFailed]
     by_code = {kind.code: kind for kind in (*known, *own) if kind is not ApiError}

@@ -17,12 +17,14 @@ from fencepost.records.group_log import UnknownGroupRecord
 from fencepost.records.group_metadata import GroupForgotten, GroupMember, GroupMetadata, GroupState
 from fencepost.records.offset_commit import OffsetCommitRecord, OffsetForgotten
 from fencepost.records.schema import (
+    AccessControlEntryRecord,
     AllocateProducerIdsRecord,
     ConfigRecord,
     FeatureLevelRecord,
     NoOpRecord,
     PartitionChangeRecord,
     PartitionRecord,
+    RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
     TopicRecord,
     UnregisterBrokerRecord,
@@ -129,6 +131,17 @@ LIFE: list[Any] = [
     GroupForgotten("readers"),
     Note("a", None),
     RemoveTopicRecord(topic_id=TOPIC),
+    AccessControlEntryRecord(
+        id=TOPIC,
+        resource_type=2,
+        resource_name="a",
+        pattern_type=3,
+        principal="User:a",
+        host="*",
+        operation=3,
+        permission_type=3,
+    ),
+    RemoveAccessControlEntryRecord(id=TOPIC),
     TransactionForgotten("payments"),
     UnregisterBrokerRecord(broker_id=BROKER, broker_epoch=EPOCH),
 ]

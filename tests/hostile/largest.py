@@ -7,6 +7,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from fencepost.controller.acl_types import Acl, AclFilter
+from fencepost.controller.acls import AclChange
 from fencepost.controller.brokers import Endpoint, Feature
 from fencepost.controller.config_changes import ConfigChange, ResourceChanges
 from fencepost.controller.topics import NewTopic
@@ -241,6 +243,28 @@ def _k27(sample: Any) -> Iterator[Largest]:
     yield Largest("15000 partitions", changed(sample, markers=(changed(marker, topics=wide),)))
 
 
+def _k30(sample: Any) -> Iterator[Largest]:
+    for count in (1, 500, 501, 2_490):
+        acls = tuple(Acl(2, 3, topic(n), "User:nobody", "*", 3, 3) for n in range(count))
+        yield Largest(f"{count} ACLs", changed(sample, acls=acls))
+    acl = Acl(2, 3, "n" * 30_000, "User:" + "p" * 30_000, "h" * 30_000, 3, 3)
+    yield Largest("long texts", changed(sample, acls=(acl,)))
+
+
+def _k31(sample: Any) -> Iterator[Largest]:
+    for count in (1, 100, 1_000):
+        filters = tuple(AclFilter(name=topic(n), principal="User:nobody") for n in range(count))
+        yield Largest(f"{count} filters", changed(sample, filters=filters))
+
+
+def _k20029(sample: Any) -> Iterator[Largest]:
+    for size in (1, 400, 401, 60_000):
+        after = AclChange(uuid.UUID(int=1), Acl(2, 3, "n" * size, "User:nobody", "*", 3, 3))
+        yield Largest(f"a page behind a name of {size}", changed(sample, known=-1, after=after))
+    largest = 2**63 - 1
+    yield Largest("64-bit numbers", changed(sample, broker_id=largest, broker_epoch=largest, known=largest))
+
+
 def _k32(sample: Any) -> Iterator[Largest]:
     for count in (1, 1_000, 1_001, 4_990):
         resources = tuple(ConfigResource(TOPIC_RESOURCE, topic(n), None) for n in range(count))
@@ -327,6 +351,8 @@ LONG: Final[dict[int, Callable[[Any], Iterator[Largest]]]] = {
     24: _add_partitions,
     27: _k27,
     28: _commits,
+    30: _k30,
+    31: _k31,
     32: _k32,
     33: _altered,
     36: _k36,
@@ -340,6 +366,7 @@ LONG: Final[dict[int, Callable[[Any], Iterator[Largest]]]] = {
     66: _k66,
     20021: _k20021,
     20024: _k20024,
+    20029: _k20029,
     20037: _k20037,
     20057: _k20057,
 }

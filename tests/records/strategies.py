@@ -21,6 +21,7 @@ from fencepost.records.control import (
 from fencepost.records.entry import Entry
 from fencepost.records.frame import encode_frame
 from fencepost.records.schema import (
+    AccessControlEntryRecord,
     AllocateProducerIdsRecord,
     BrokerEndpoint,
     BrokerFeature,
@@ -32,6 +33,7 @@ from fencepost.records.schema import (
     PartitionChangeRecord,
     PartitionRecord,
     RegisterBrokerRecord,
+    RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
     TopicRecord,
     UnregisterBrokerRecord,
@@ -130,6 +132,18 @@ metadata_records: st.SearchStrategy[MetadataRecord] = st.one_of(
     ),
     st.builds(ConfigRecord, resource_type=int8, resource_name=text, name=text, value=text | st.none()),
     st.builds(RemoveTopicRecord, topic_id=uuids),
+    st.builds(
+        AccessControlEntryRecord,
+        id=uuids,
+        resource_type=int8,
+        resource_name=text,
+        pattern_type=int8,
+        principal=text,
+        host=text,
+        operation=int8,
+        permission_type=int8,
+    ),
+    st.builds(RemoveAccessControlEntryRecord, id=uuids),
     st.builds(
         ZkMigrationStateRecord,
         zk_migration_state=int8,

@@ -11,6 +11,7 @@ from fencepost.records.frame import decode_frame, decode_frame_generally, encode
 from fencepost.records.invariant import CorruptData, InvariantViolation
 from fencepost.records.schema import (
     METADATA_RECORDS,
+    AccessControlEntryRecord,
     AllocateProducerIdsRecord,
     BrokerEndpoint,
     BrokerFeature,
@@ -22,6 +23,7 @@ from fencepost.records.schema import (
     PartitionChangeRecord,
     PartitionRecord,
     RegisterBrokerRecord,
+    RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
     TopicRecord,
     UnregisterBrokerRecord,
@@ -174,6 +176,26 @@ VECTORS = [
         RemoveTopicRecord(topic_id=TOPIC),
         "01 09 00 | 112233445566478899aabbccddeeff00 | 00",
         id="remove-topic",
+    ),
+    pytest.param(
+        AccessControlEntryRecord(
+            id=TOPIC,
+            resource_type=2,
+            resource_name="pay",
+            pattern_type=4,
+            principal="User:a",
+            host="*",
+            operation=3,
+            permission_type=3,
+        ),
+        "01 12 00 | 112233445566478899aabbccddeeff00 | 02 | 04 706179 | 04 | 07 557365723a61 | 02 2a"
+        "| 03 03 | 00",
+        id="acl-added",
+    ),
+    pytest.param(
+        RemoveAccessControlEntryRecord(id=TOPIC),
+        "01 13 00 | 112233445566478899aabbccddeeff00 | 00",
+        id="acl-removed",
     ),
     pytest.param(NoOpRecord(), "01 14 00 | 00", id="no-op"),
     pytest.param(ZkMigrationStateRecord(zk_migration_state=3), "01 15 00 | 03 | 00", id="migration-as-kafka"),

@@ -19,6 +19,7 @@ WRITTEN_FROM_LEVEL = {
     5: set[int](),
     6: {5},
     7: set[int](),
+    8: {18, 19},
 }
 """Keys of records by the log level from which on they are written: an older node halts at others."""
 

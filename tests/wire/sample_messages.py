@@ -2,17 +2,21 @@
 
 from typing import Any
 
+from fencepost.controller.acl_types import Acl
+from fencepost.controller.acls import AclChange
 from fencepost.controller.levels import LogLevels
 from fencepost.controller.partition_recovery import PartitionRecovered, RecoverPartition
 from fencepost.wire.k20021_migrate import LoggedFence, Migrate, Migrated, SeenZnode
 from fencepost.wire.k20024_announce_partitions import Announcement, AnnouncePartitions
 from fencepost.wire.k20027_force_markers import ForcedMarkers, ForceMarkers
+from fencepost.wire.k20029_follow_acls import FollowAcls, FollowedAcls
 from fencepost.wire.k20037_prove_secret import ProveSecret, SecretProved
 from fencepost.wire.k20057_log_levels import AskLogLevels
 from fencepost.wire.k20065_explain_transaction import ExplainTransaction, Explanation, FenceExplained
 from fencepost.wire.k20066_list_set_aside import WEDGED, ListSetAside, SetAside, SetAsideList
 from tests.wire.test_apis import ROWS
 
+_ACL = Acl(2, 3, "orders", "User:alice", "*", 3, 3)
 MIGRATED = Migrated(
     phase="quorum",
     next_command="finalize",
@@ -44,6 +48,10 @@ SAMPLES: dict[int, tuple[Any, Any]] = {
         None,
     ),
     20027: (ForceMarkers("transfers"), ForcedMarkers(("payments-3",))),
+    20029: (
+        FollowAcls(1, 5, 7),
+        FollowedAcls(9, (AclChange(_ACL.acl_id, _ACL), AclChange(_ACL.acl_id))),
+    ),
     20037: (ProveSecret(1, "cluster", "coordinator", b"n" * 16), SecretProved(2, "cluster", b"n", b"p")),
     20043: (RecoverPartition("orders", 3, 500), PartitionRecovered(1, 500)),
     20057: (AskLogLevels(1), LogLevels(log_level=0, log_level_max=1, voters=())),

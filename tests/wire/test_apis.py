@@ -38,6 +38,7 @@ from fencepost.wire.k63_broker_heartbeat import BROKER_HEARTBEAT
 from fencepost.wire.k64_unregister_broker import UNREGISTER_BROKER
 from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 from tests.together import table
+from tests.wire.acl_rows import ACL_ROWS
 from tests.wire.coordinator_rows import COORDINATOR_ROWS
 from tests.wire.data_rows import DATA_ROWS
 from tests.wire.every_api import KAFKA_APIS, kios_request, kios_response
@@ -147,6 +148,7 @@ REPLICA = k55.ReplicaState(NodeId(1), Offset(99), ID_A, 1_700_000_000_000, 1_700
 
 
 ROWS = [
+    *ACL_ROWS,
     FEATURE_ROW,
     Row(
         k03.METADATA,

@@ -4,6 +4,7 @@ import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
+from uuid import UUID
 
 import msgspec
 import pytest
@@ -51,6 +52,22 @@ VECTORS = {
     20027: Vector(
         "000000207b227472616e73616374696f6e616c5f6964223a227472616e7366657273227d",
         ("000000fa000000000000001d7b22706172746974696f6e73223a5b227061796d656e74732d33225d7d"),
+        "000000fa002a00026e6f00000000",
+    ),
+    20029: Vector(
+        (
+            "000000377b2262726f6b65725f6964223a312c2262726f6b65725f65706f6368223a352c226b6e6f776e223a"
+            "372c226166746572223a6e756c6c7d"
+        ),
+        (
+            "000000fa00000000000001267b226368616e676573223a392c22726f7773223a5b7b2261636c5f6964223a22"
+            "66386662313437632d666465362d303839632d363037392d633436636537373362383866222c226164646564"
+            "223a7b227265736f757263655f74797065223a322c227061747465726e5f74797065223a332c226e616d6522"
+            "3a226f7264657273222c227072696e636970616c223a22557365723a616c696365222c22686f7374223a222a"
+            "222c226f7065726174696f6e223a332c227065726d697373696f6e223a337d7d2c7b2261636c5f6964223a22"
+            "66386662313437632d666465362d303839632d363037392d633436636537373362383866222c226164646564"
+            "223a6e756c6c7d5d2c226861735f6d6f7265223a66616c73652c2269735f6c6f7374223a66616c73657d"
+        ),
         "000000fa002a00026e6f00000000",
     ),
     20037: Vector(
@@ -195,7 +212,7 @@ def of_document(document: type[msgspec.Struct], prefix: str) -> Iterator[tuple[s
             yield from of_document(inner, f"{prefix}{name}{'[]' if many else ''}.")
 
 
-NAMES = {str: "string", int: "integer", bool: "boolean"}
+NAMES = {UUID: "string", str: "string", int: "integer", bool: "boolean"}
 
 
 def titled(hint: Any) -> tuple[str, type[msgspec.Struct] | None, bool]:

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from fencepost.controller.acl_types import Acl, DescribeAclsAnswer
 from fencepost.controller.groups.describe import ListedGroup, ListGroupsAnswer
 from fencepost.controller.producer_ids import ProducerIdBlock
 from fencepost.records.invariant import CorruptData
@@ -25,6 +26,7 @@ from fencepost.wire.k03_metadata import (
 )
 from fencepost.wire.k16_list_groups import LIST_GROUPS
 from fencepost.wire.k16_list_groups import ROWS_AT_ONCE_MAX as LISTED
+from fencepost.wire.k29_describe_acls import DESCRIBE_ACLS
 from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 from fencepost.wire.registry import APIS
 from fencepost.wire.steps import Steps, completed
@@ -110,8 +112,17 @@ def test_a_list_of_groups_is_written_in_steps(version: int, count: int, expected
 
 def test_what_is_written_in_steps_and_what_is_read_in_steps() -> None:
     """No node reads a list of groups."""
+    acls = DescribeAclsAnswer(tuple(Acl(2, 3, f"t{n // 10}", f"User:{n}", "*", 3, 3) for n in range(5_000)))
+    pieces = DESCRIBE_ACLS.encode_steps
+    assert pieces is not None
+    assert sum(1 for _ in pieces(3, acls, 0)) >= 4
+    assert DESCRIBE_ACLS.decode_response(3, DESCRIBE_ACLS.encode_response(3, acls, 0)) == acls
     assert {api.name for api in APIS.values() if api.decode_steps is not None} == {"Metadata"}
-    assert {api.name for api in APIS.values() if api.encode_steps is not None} == {"ListGroups", "Metadata"}
+    assert {api.name for api in APIS.values() if api.encode_steps is not None} == {
+        "DescribeAcls",
+        "ListGroups",
+        "Metadata",
+    }
 
 
 LARGE = answer_of(*[ROWS] * 5)
