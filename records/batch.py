@@ -18,6 +18,7 @@ from fencepost.records.batch_layout import (
     CHECKED_AT,
     COMPRESSION,
     CONTROL,
+    DELETE_HORIZON,
     HEADER,
     HEADER_BYTES,
     LEADER_EPOCH_AT,
@@ -94,6 +95,11 @@ class BatchHeader(NamedTuple):
     def is_transactional(self) -> bool:
         """Its records belong to a transaction."""
         return bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """From when on its tombstones, or its marker, may be removed; None: no cleaner has set it."""
+        return self.base_timestamp_ms if self.attributes & DELETE_HORIZON else None
 
     @property
     def compression(self) -> int:

@@ -59,6 +59,8 @@ TRANSACTIONAL: Final = 0x10
 """The attribute of a batch that belongs to a transaction."""
 CONTROL: Final = 0x20
 """The attribute of a batch of control records."""
+DELETE_HORIZON: Final = 0x40
+"""The attribute of a batch whose base timestamp is when its tombstones, or its marker, may go (KIP-534)."""
 
 
 def field(name: str) -> struct.Struct:

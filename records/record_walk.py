@@ -17,6 +17,7 @@ from fencepost.records.varint import SIGNED, SIGNED_KNOWN, read_signed
 Body: TypeAlias = bytes | bytearray
 
 _NULL: Final = 0x01  # the length -1
+_NO_BYTE: Final = -1
 _ALL: Final = 2**63  # steps: more than any bytes can hold
 
 
@@ -28,12 +29,14 @@ class Walked(NamedTuple):
     steps_left: int
 
 
-def check_records(body: Body, position: int, count: int) -> None:
+def check_records(body: Body, position: int, count: int, *, keyed: bool = False) -> None:
     """Demand that ``count`` records with offset deltas 0, 1, 2, ... lie from ``position`` to the end.
+
+    keyed    each has a key.
 
     Raises   CorruptData.
     """
-    check_end(body, walk(body, position, 0, count, _ALL))
+    check_end(body, walk(body, position, 0, count, _ALL, keyed=keyed))
 
 
 def check_end(body: Body, walked: Walked) -> None:
@@ -42,13 +45,16 @@ def check_end(body: Body, walked: Walked) -> None:
         raise CorruptData(f"{len(body) - walked.position} bytes after the last record")
 
 
-def walk(body: Body, position: int, delta: int, count: int, steps: int) -> Walked:
+def walk(body: Body, position: int, delta: int, count: int, steps: int, *, keyed: bool = False) -> Walked:
     """Check the records from number ``delta`` at ``position`` on, as far as ``steps`` go.
+
+    ``keyed``: each must have a key.
 
     A record is a step, and each of its headers: the walk ends after the record that takes the last one, so
     at most HEADERS_MAX steps later. Varints of one byte, and lengths of two, are read in place.
     Raises   CorruptData.
     """
+    null, after_key = (_NO_BYTE, _after_key) if keyed else (_NULL, _after_sized)
     try:
         while delta < count and steps > 0:
             length = body[position]
@@ -71,7 +77,7 @@ def walk(body: Body, position: int, delta: int, count: int, steps: int) -> Walke
                 position += len(expected)
             else:
                 position = _after_delta(body, position, delta)
-            position = position + 1 if body[position] == _NULL else _after_sized(body, position)
+            position = position + 1 if body[position] == null else after_key(body, position)
             length = body[position]
             if length >= 0x80 and not length & 1 and (high := body[position + 1]) < 0x80:
                 position += 2 + ((high << 7 | length & 0x7F) >> 1)
@@ -110,6 +116,12 @@ def _after_delta(body: Body, position: int, expected: int) -> int:
     if delta != expected:
         raise CorruptData(f"a record has offset delta {delta}, expected {expected}")
     return position
+
+
+def _after_key(body: Body, position: int) -> int:
+    if read_signed(body, position)[0] < 0:
+        raise CorruptData("a record has no key; a compacted topic takes none without one")
+    return _after_sized(body, position)
 
 
 def _after_sized(body: Body, position: int) -> int:

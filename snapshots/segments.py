@@ -67,8 +67,10 @@ class EpochFell(CorruptData):
 class ArchiveReader:
     """The archive of one log, as it was when this was made, and what is written at its end meanwhile."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, cleaned_end: Offset = LOG_START) -> None:
+        """``cleaned_end``: below it a partition's log may lack offsets (broker/log/compaction.py)."""
         self.directory = directory
+        self._cleaned_end = cleaned_end
         # Segments first: a hole is on disk before the segment after it.
         self.segments = list_segments(self.directory)
         self.holes = load_holes(self.directory)
@@ -93,7 +95,7 @@ class ArchiveReader:
             self._check_gap(expected, segment)
             expected = segment.base
             try:
-                for stored in scan_segment(segment, first):
+                for stored in scan_segment(segment, first, self._cleaned_end):
                     expected = stored.header.end
                     if expected > first:
                         yield stored
@@ -123,8 +125,12 @@ def list_segments(directory: Path) -> tuple[Segment, ...]:
     return tuple(sorted(segments))
 
 
-def scan_segment(segment: Segment, checked_from: Offset = LOG_START) -> Iterator[StoredBatch]:
+def scan_segment(
+    segment: Segment, checked_from: Offset = LOG_START, cleaned_end: Offset = LOG_START
+) -> Iterator[StoredBatch]:
     """Every batch of a segment, in order. Those that end at or before ``checked_from`` have no content.
+
+    cleaned_end   below it offsets may be missing.
 
     Raises   TornTail if the file ends inside a batch, CorruptData for any other bad byte; both name file
              and position. FileNotFoundError if it is gone.
@@ -142,7 +148,9 @@ def scan_segment(segment: Segment, checked_from: Offset = LOG_START) -> Iterator
                 else:
                     content = head + file.read(header.size - HEADER_BYTES)
                     _check_whole(header, content)
-                _check_place(header, expected, epoch)
+                if not expected < header.base_offset < cleaned_end:
+                    _check_place(header, expected)
+                _check_epoch(header, epoch)
             except CorruptData as error:
                 raise type(error)(f"{segment.path}, position {position}: {error}") from error
             yield StoredBatch(header, content, segment.path, position)
@@ -162,10 +170,13 @@ def _check_whole(header: BatchHeader, content: bytes) -> None:
     checked_header(content)
 
 
-def _check_place(header: BatchHeader, expected: Offset, epoch: Term) -> None:
+def _check_place(header: BatchHeader, expected: Offset) -> None:
     """Base offset and leader epoch are not under the CRC: their order is what shows a wrong one."""
     if header.base_offset != expected:
         raise CorruptData(f"a batch begins at offset {header.base_offset}, expected {expected}")
+
+
+def _check_epoch(header: BatchHeader, epoch: Term) -> None:
     if header.leader_epoch < epoch:
         raise EpochFell(f"a batch of epoch {header.leader_epoch} follows one of epoch {epoch}")
 

@@ -18,6 +18,8 @@ from typing import Final
 
 from crc32c import crc32c
 
+from fencepost.broker.log.segment import Segment
+from fencepost.broker.log.segment_sums import load_sums
 from fencepost.records.batch import BATCH_BYTES_MAX, batch_header, checked_header
 from fencepost.records.batch_layout import (
     CHECKED_AT,
@@ -106,6 +108,26 @@ def damage_at(
     if whole is None and machine_went_down:
         return None
     return Damage(segment, position, size, expected, why or reason, whole)
+
+
+def too_short(segment: Segment, following: Offset) -> Damage | None:
+    """A full segment has fewer bytes than were on the disk once, and ends before the next one begins.
+
+    Sums alone prove nothing: an earlier version, which does not know of them, may have cut and filled it.
+    """
+    summed = load_sums(segment.path).batches.size
+    if segment.size >= summed:
+        return None
+    position, end = 0, segment.base
+    try:
+        for placed in segment.walk():
+            position, end = placed.position + placed.size, placed.end
+    except CorruptData:
+        pass  # it ends inside a batch
+    if end >= following and position == segment.size:
+        return None
+    reason = f"the segment has {segment.size} bytes, and {summed} bytes of it were on the disk"
+    return Damage(segment.path, position, segment.size, end, reason)
 
 
 def _why_not_torn(content: mmap.mmap, position: int, expected: Offset) -> str | None:

@@ -133,7 +133,7 @@ class Durability:
     def replaced(self, segment: Path) -> None:
         """Other files take the place of a segment's: its sums are forgotten, and made anew later.
 
-        Call it before the first of them is renamed, and hold ``locked()`` until the last one is.
+        Call it with ``locked()`` held, once the last of them has its name: no flush sums the old ones then.
         """
         forget_sums(segment)
         with self._lock:
@@ -155,6 +155,19 @@ class Durability:
             self._snapshots = [offset for offset in self._snapshots if offset <= end]
             self._snapshot_due = None
         return gone
+
+    def is_settled(self, path: Path) -> bool:
+        """No flush has anything to do with the segment any more: batches and indexes are on the disk."""
+        with self._lock:
+            return path not in self._unflushed and path not in self._unflushed_indexes
+
+    def forget_before(self, end: Offset) -> None:
+        """Delete the snapshots before ``end``, up to where markers of transactions that they have open go."""
+        with self._lock:
+            gone = [offset for offset in self._snapshots if offset < end]
+            self._snapshots = [offset for offset in self._snapshots if offset >= end]
+        for offset in gone:
+            snapshot_path(self._directory, offset).unlink(missing_ok=True)
 
     def prune(self, bases: set[Offset]) -> None:
         """Delete snapshots that are neither at the base of a segment nor among the newest."""

@@ -16,9 +16,10 @@ from uuid import UUID
 
 from fencepost.broker.log import search
 from fencepost.broker.log.checkpoints import sync_path
+from fencepost.broker.log.cleanable import Cleanable
 from fencepost.broker.log.durability import Durability
 from fencepost.broker.log.recovery import header_placed, make_log, recover, snapshot_path
-from fencepost.broker.log.retention import count_past, is_expired
+from fencepost.broker.log.retention import count_past, is_expired, is_full, is_overdue
 from fencepost.broker.log.segment import Segment
 from fencepost.broker.log.shapes import (
     NO_TIMESTAMP,
@@ -65,6 +66,7 @@ class PartitionLog:
         self._end = recovered.end
         self._places = search.Places(self._segments)
         self._durability.begin(recovered)
+        self.cleanable = Cleanable(recovered, self._places, self._durability)
         if recovered.end > recovered.durable_end:
             self._request_snapshot()  # the next opening need not read the same again
 
@@ -234,8 +236,7 @@ class PartitionLog:
 
     def offset_of_newest(self) -> TimedOffset | None:
         """The first record with the greatest time (ListOffsets -3); None without a time in the log."""
-        newest = max(segment.max_timestamp_ms for segment in self._segments)
-        return search.first_since(self._segments, newest) if newest != NO_TIMESTAMP else None
+        return search.newest(self._segments)
 
     def epoch_at(self, offset: Offset) -> Term:
         """The leader epoch of an offset, NO_EPOCH if none is known (ListOffsets answers it)."""
@@ -319,13 +320,17 @@ class PartitionLog:
 
         A segment goes only when a producer snapshot after it is on the disk: ``flush`` sees to it.
         """
-        active = self._segments[-1]
-        if active.size and is_expired(active, self.config, now_ms):
+        if is_expired(self._segments[-1], self.config, now_ms):
             self._roll()
         gone = count_past(self._segments, self.config, now_ms, self._durability.newest_snapshot)
         if gone:
             self._forget_segments(gone)
         return gone
+
+    def roll_overdue(self, now_ms: int) -> None:
+        """The active segment is full if older than ``segment.ms`` or ``max.compaction.lag.ms``."""
+        if is_overdue(self._segments[-1], self.config, now_ms):
+            self._roll()
 
     def close(self) -> None:
         """Flush, save the producers, close the files. Raises OSError; the files are closed anyway."""
@@ -346,9 +351,9 @@ class PartitionLog:
             raise FencedLeaderEpoch(f"leader epoch {leader_epoch}, the log has {self._epochs.latest}")
         if self._offline:
             raise OSError(errno.EIO, self._offline, str(self.directory))
-        end, position = headers[-1].end, -1
+        position = -1
         try:
-            if not self._segments[-1].has_room(len(batches), end, self.config.segment_bytes):
+            if is_full(self._segments[-1], len(batches), headers[-1], self.config):
                 self._roll()
             active = self._segments[-1]
             active.make_ready()
@@ -361,7 +366,7 @@ class PartitionLog:
             if position >= 0 or not is_exhausted(error):
                 self._offline = "an earlier write failed"
             raise
-        self._end = end
+        self._end = headers[-1].end
 
     def _roll(self) -> None:
         """The active segment is full: its index is completed, a new one begins at the end."""

@@ -7,6 +7,7 @@ Tail            a torn end is cut to its last whole batch. Anything else that ma
 Indexes         are written again from the recovery point on. If one before it is missing or senseless, the
                 log is read again from the snapshot before its segment.
 Producers       from that snapshot and the batches after it; without a snapshot from the log's start.
+Cleaned         logs lack offsets below ``cleaned_end``; what a killed cleaner decided is done first.
 Killed here     at any line: the next opening finds the same or less to mend.
 Source          Kafka LogLoader; docs/kafka-notes.md C5.
 """
@@ -20,17 +21,19 @@ from uuid import UUID
 from fencepost.broker.log.checkpoints import (
     EPOCHS_FILE,
     LeaderEpochs,
+    load_cleaned_end,
     load_topic_id,
     save_topic_id,
     sync_path,
 )
-from fencepost.broker.log.damage import Damage, DamagedLog, damage_at
+from fencepost.broker.log.damage import Damage, DamagedLog, damage_at, too_short
 from fencepost.broker.log.producer_snapshot import decode_producers
 from fencepost.broker.log.producer_state import Producer, ProducerStates
 from fencepost.broker.log.read_ahead import ReadAhead
 from fencepost.broker.log.segment import SUFFIXES, Placed, Segment
 from fencepost.broker.log.segment_sums import SUFFIX as SUMS_SUFFIX
 from fencepost.broker.log.segment_sums import begin_indexes, changed_index, end_indexes, load_sums
+from fencepost.broker.log.swaps import finish_swaps
 from fencepost.records.batch import BatchHeader, checked_header, decode_batch
 from fencepost.records.end_marker import end_marker
 from fencepost.records.invariant import CorruptData
@@ -54,6 +57,7 @@ class Recovered:
     now_ms: int
     machine_went_down: bool
     epochs_known: bool = False  # there was a file of them
+    cleaned_end: Offset = LOG_START  # below it a cleaner may have left offsets out
     states: ProducerStates = field(default_factory=ProducerStates)
     segments: list[Segment] = field(default_factory=list)
     snapshots: list[Offset] = field(default_factory=list)  # ascending; the last one is sound
@@ -69,6 +73,8 @@ def recover(directory: Path, index_interval_bytes: int, now_ms: int, machine_wen
     Raises   DamagedLog: its bytes are as they were.
     """
     log = Recovered(directory, LeaderEpochs(directory), index_interval_bytes, now_ms, machine_went_down)
+    log.cleaned_end = load_cleaned_end(directory)
+    log.repairs += finish_swaps(directory)
     _tidy(log)
     log.snapshots = snapshots_in(directory)
     log.segments = [Segment(directory, segment.base) for segment in list_segments(directory)]
@@ -128,26 +134,6 @@ def lost_segment(directory: Path) -> Damage | None:
         return None
     reason = "its indexes are there, its batches are not"
     return Damage(directory / f"{lost}.log", 0, 0, Offset(int(lost)), reason)
-
-
-def too_short(segment: Segment, following: Offset) -> Damage | None:
-    """A full segment has fewer bytes than were on the disk once, and ends before the next one begins.
-
-    Sums alone prove nothing: an earlier version, which does not know of them, may have cut and filled it.
-    """
-    summed = load_sums(segment.path).batches.size
-    if segment.size >= summed:
-        return None
-    position, end = 0, segment.base
-    try:
-        for placed in segment.walk():
-            position, end = placed.position + placed.size, placed.end
-    except CorruptData:
-        pass  # it ends inside a batch
-    if end >= following and position == segment.size:
-        return None
-    reason = f"the segment has {segment.size} bytes, and {summed} bytes of it were on the disk"
-    return Damage(segment.path, position, segment.size, end, reason)
 
 
 def header_placed(header: BatchHeader, position: int) -> Placed:
@@ -378,8 +364,9 @@ def _skip_to(log: Recovered, segment: Segment, offset: Offset) -> int:
 def _take_batch(log: Recovered, segment: Segment, content: memoryview, expected: Offset) -> BatchHeader:
     """One batch that was not known to be on the disk: its place and CRC are checked. Raises CorruptData."""
     header = checked_header(content)
-    if header.base_offset != expected:
+    if header.base_offset != expected and not expected < header.base_offset < log.cleaned_end:
         raise CorruptData(f"a batch begins at offset {header.base_offset}, expected {expected}")
+    expected = header.base_offset
     due = log.epochs.at(expected)
     if header.leader_epoch < log.epochs.latest and header.leader_epoch < due:
         raise CorruptData(f"a batch of epoch {header.leader_epoch} follows {due}")
@@ -388,7 +375,7 @@ def _take_batch(log: Recovered, segment: Segment, content: memoryview, expected:
         raise CorruptData(f"a batch of epoch {header.leader_epoch}, by {EPOCHS_FILE} it is of {due}")
     if header.producer_id >= 0 and not header.is_control:
         log.states.take(header, expected, log.now_ms)
-    elif header.is_control:
+    elif header.is_control and header.record_count:  # Kafka's cleaner leaves empty ones
         marker = end_marker(decode_batch(content)[0])
         if marker is not None:
             ended = log.states.take_marker(marker, expected, header.max_timestamp_ms, log.now_ms)

@@ -12,10 +12,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from fencepost.broker.log.checkpoints import sync_path
-from fencepost.broker.log.damage import Damage, damage_at, whole_batches
+from fencepost.broker.log.checkpoints import load_cleaned_end, sync_path
+from fencepost.broker.log.damage import Damage, damage_at, too_short, whole_batches
 from fencepost.broker.log.read_ahead import ReadAhead
-from fencepost.broker.log.recovery import lost_segment, snapshot_path, snapshots_in, too_short
+from fencepost.broker.log.recovery import lost_segment, snapshot_path, snapshots_in
 from fencepost.broker.log.segment import SUFFIXES, Segment
 from fencepost.broker.log.segment_sums import SUFFIX as SUMS
 from fencepost.broker.log.segment_sums import forget_sums, is_as_summed, load_sums
@@ -56,6 +56,7 @@ def inspect(directory: Path, *, machine_went_down: bool) -> Inspected:
     segments = [Segment(directory, each.base) for each in list_segments(directory)]
     start = segments[0].base if segments else LOG_START
     point = max(snapshots_in(directory), default=start)
+    cleaned_end = load_cleaned_end(directory)
     end = start
     torn: str | None = None
     damage: Damage | None = None
@@ -66,7 +67,7 @@ def inspect(directory: Path, *, machine_went_down: bool) -> Inspected:
             reason = f"it begins at offset {segment.base}, expected {end}"
             damage = Damage(segment.path, 0, segment.size, end, reason)
             break
-        position, end, error = _read(segment, end)
+        position, end, error = _read(segment, end, cleaned_end)
         if error is None:
             continue
         if any(later.size for later in segments[number + 1 :]):
@@ -131,13 +132,13 @@ def cut(damage: Damage) -> None:
     sync_path(directory)
 
 
-def _read(segment: Segment, expected: Offset) -> tuple[int, Offset, CorruptData | None]:
+def _read(segment: Segment, expected: Offset, cleaned_end: Offset) -> tuple[int, Offset, CorruptData | None]:
     """How far the segment is sound: position, the offset that follows, and what is wrong there."""
     ahead, position, epoch = ReadAhead(segment), 0, -1
     try:
         while position < segment.size:
             header = checked_header(ahead.batch_at(position))
-            if header.base_offset != expected:
+            if header.base_offset != expected and not expected < header.base_offset < cleaned_end:
                 raise CorruptData(f"a batch begins at offset {header.base_offset}, expected {expected}")
             if header.leader_epoch < epoch:
                 raise CorruptData(f"a batch of epoch {header.leader_epoch} follows {epoch}")

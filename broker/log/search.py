@@ -10,7 +10,7 @@ from typing import Final
 
 from fencepost.broker.log.aborted import UNNARROWED_MAX, AbortedIndex, Producers, producers_of
 from fencepost.broker.log.segment import Placed, Segment
-from fencepost.broker.log.shapes import Aborted, TimedOffset
+from fencepost.broker.log.shapes import NO_TIMESTAMP, Aborted, TimedOffset
 from fencepost.broker.log.validation import opened_records
 from fencepost.records.batch import batch_header
 from fencepost.records.batch_layout import LOG_APPEND_TIME
@@ -107,6 +107,12 @@ class Places:
         elif len(self._opened) >= OPEN_SEGMENTS_MAX:
             self._opened.pop(0).close()
         self._opened.append(segment)
+
+
+def newest(segments: Sequence[Segment]) -> TimedOffset | None:
+    """The first record with the greatest time; None without a time in the log."""
+    newest_ms = max(segment.max_timestamp_ms for segment in segments)
+    return first_since(segments, newest_ms) if newest_ms != NO_TIMESTAMP else None
 
 
 def first_since(segments: Sequence[Segment], timestamp_ms: int) -> TimedOffset | None:

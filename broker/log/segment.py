@@ -44,17 +44,28 @@ class Placed(NamedTuple):
     max_timestamp_ms: int
 
 
+def segment_files(directory: Path, base: Offset, suffix: str = "") -> tuple[Path, Path, Path, Path]:
+    """The names of a segment's files: batches, offsets, times, aborted transactions."""
+    log, offsets, times, aborts = (directory / f"{base:020d}{each}{suffix}" for each in SUFFIXES)
+    return log, offsets, times, aborts
+
+
 class Segment:
     """One segment, open for reading, and for appending if it is the last."""
 
-    def __init__(self, directory: Path, base: Offset) -> None:
-        """What is on the disk; ``size`` and ``max_timestamp_ms`` are what the files say."""
+    def __init__(self, directory: Path, base: Offset, suffix: str = "") -> None:
+        """What is on the disk; ``size`` and ``max_timestamp_ms`` are what the files say.
+
+        ``suffix`` of the names of all four files, while a cleaner puts them in the place of others.
+        """
         self.base = base
-        self.path = directory / f"{base:020d}.log"
+        self.files = segment_files(directory, base, suffix)
+        self.path, offsets, times, aborts = self.files
         self._open_file = partial(OPEN_FILES.open, self)
-        self.offsets = IndexFile(self.path.with_suffix(".index"), OFFSET_ENTRY, self._open_file)
-        self.times = IndexFile(self.path.with_suffix(".timeindex"), TIME_ENTRY, self._open_file)
-        self.aborts = AbortedIndex(self.path.with_suffix(".txnindex"), self._open_file)
+        self.offsets = IndexFile(offsets, OFFSET_ENTRY, self._open_file)
+        self.times = IndexFile(times, TIME_ENTRY, self._open_file)
+        self.aborts = AbortedIndex(aborts, self._open_file)
+        self._first_ms: int | None = None  # of the first batch, once it was looked for
         self._is_ready = False  # all four files are open
         self._descriptor = -1
         self._unindexed_bytes = 0  # since the last entry of the offset index
@@ -64,12 +75,24 @@ class Segment:
         self._trust_times()
 
     @classmethod
-    def create(cls, directory: Path, base: Offset) -> "Segment":
+    def create(cls, directory: Path, base: Offset, suffix: str = "") -> "Segment":
         """Make the empty files of a new segment."""
-        forget_sums(directory / f"{base:020d}.log")  # a crash may have brought back those of one that was cut
-        for suffix in SUFFIXES:
-            (directory / f"{base:020d}{suffix}").touch()
-        return cls(directory, base)
+        if not suffix:
+            forget_sums(
+                directory / f"{base:020d}.log"
+            )  # a crash may have brought back those of one that was cut
+        for path in segment_files(directory, base, suffix):
+            path.touch()
+        return cls(directory, base, suffix)
+
+    @property
+    def first_ms(self) -> int:
+        """The time of the first batch; NO_TIMESTAMP without one."""
+        if self._first_ms is None:
+            if not self.size:
+                return NO_TIMESTAMP
+            self._first_ms = next(self.walk()).max_timestamp_ms
+        return self._first_ms
 
     def make_ready(self) -> None:
         """Open all files, so that what is written can be indexed, too. Raises OSError: nothing happened."""
@@ -203,16 +226,12 @@ class Segment:
         invariant(position <= self.size, "a segment is cut where it is not", position=position)
         forget_sums(self.path)
         os.ftruncate(self._open(), position)
-        self.size = position
+        self.size, self._first_ms = position, None
 
     def sync_indexes(self) -> None:
         """Flush the three indexes to the disk."""
         for index in (self.offsets, self.times, self.aborts):
             sync_path(index.path)
-
-    def paths(self) -> tuple[Path, ...]:
-        """Its files, in the order of SUFFIXES."""
-        return tuple(self.path.with_suffix(suffix) for suffix in SUFFIXES)
 
     def extent(self) -> tuple[int, ...]:
         """Bytes of its files, in the order of SUFFIXES."""
@@ -239,7 +258,7 @@ class Segment:
         The sums go last: a flush beside it may just have written them, and looks for the batches then.
         """
         self.close()
-        for path in (*reversed(self.paths()), sums_path(self.path)):
+        for path in (*reversed(self.files), sums_path(self.path)):
             path.unlink(missing_ok=True)
 
     def _trust_times(self) -> None:

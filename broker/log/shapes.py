@@ -13,7 +13,7 @@ SEGMENT_BYTES_MAX: Final = 2**31 - 1
 """Positions in a segment are int32 in Kafka's index."""
 
 NEVER: Final = 2**63 - 1
-"""Kafka's default of ``log.flush.interval.messages``: never because of a count."""
+"""Kafka's default of ``log.flush.interval.messages`` and ``max.compaction.lag.ms``: never for that reason."""
 
 UNLIMITED: Final = -1
 """Kafka's ``retention.ms`` or ``retention.bytes`` without a limit."""
@@ -35,7 +35,14 @@ class LogConfig:
 
     segment_bytes: int = 1024 * 1024 * 1024  # segment.bytes, at most SEGMENT_BYTES_MAX
     retention_ms: int = 7 * 24 * 3_600_000  # retention.ms
+    segment_ms: int = 7 * 24 * 3_600_000  # segment.ms
     retention_bytes: int = UNLIMITED  # retention.bytes
+    delete: bool = True  # cleanup.policy has "delete"
+    compact: bool = False  # cleanup.policy has "compact"
+    delete_retention_ms: int = 86_400_000  # delete.retention.ms
+    min_compaction_lag_ms: int = 0  # min.compaction.lag.ms
+    max_compaction_lag_ms: int = NEVER  # max.compaction.lag.ms
+    min_cleanable_dirty_ratio: float = 0.5  # min.cleanable.dirty.ratio
     message_bytes_max: int = 1_048_588  # max.message.bytes: one whole batch
     index_interval_bytes: int = 4096
     flush_messages: int = NEVER  # flush.messages

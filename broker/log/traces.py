@@ -8,7 +8,7 @@ Source      controller/restoring.py: what a restored image must lie behind.
 
 from pathlib import Path
 
-from fencepost.broker.log.checkpoints import PARTITION_FILE
+from fencepost.broker.log.checkpoints import PARTITION_FILE, load_cleaned_end
 from fencepost.broker.log.log_directory import LOCK_FILE, LogDirectory
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.broker.log.producer_snapshot import decode_producers
@@ -95,9 +95,9 @@ class Traces:
                 self._opened.setdefault(producer_id, {}).setdefault(topic, set()).add(int(index))
                 last = max(self._last_versions.get(producer_id, ImageVersion(0)), state.marker_version)
                 self._last_versions[producer_id] = last
-        for stored in ArchiveReader(folder).read():
+        for stored in ArchiveReader(folder, load_cleaned_end(folder)).read():
             self._producer(stored.header.producer_id, stored.header.producer_epoch)
-            if stored.header.is_control:
+            if stored.header.is_control and stored.header.record_count:
                 marker = end_marker(decode_batch(stored.content)[0])
                 if marker is not None:
                     self._marker_version = max(self._marker_version, marker.version)

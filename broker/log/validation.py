@@ -33,7 +33,9 @@ from fencepost.records.batch import (
 from fencepost.records.batch_layout import (
     ATTRIBUTES_AT,
     CHECKED_AT,
+    CONTROL,
     CRC_AT,
+    DELETE_HORIZON,
     HEADER_BYTES,
     LOG_APPEND_TIME,
     MAGIC,
@@ -104,7 +106,7 @@ def check_produced(produced: Buffer, config: LogConfig, now_ms: int) -> tuple[Ba
         size = header.size
         try:
             body, start = opened_records(_bytes_of(produced, position, position + size), header)
-            check_records(body, start, header.record_count)
+            check_records(body, start, header.record_count, keyed=config.compact)
         except CorruptData as error:
             raise InvalidRecord(str(error)) from error
         headers.append(header)
@@ -127,7 +129,7 @@ def checking(produced: Buffer, config: LogConfig, now_ms: int, budget: Budget) -
         header = _checked_header(produced, position, config, now_ms)
         budget.steps -= 1 + header.size // STEP_BYTES
         try:
-            yield from _check_records(produced, position, header, budget)
+            yield from _check_records(produced, position, header, config, budget)
         except CorruptData as error:
             raise InvalidRecord(str(error)) from error
         headers.append(header)
@@ -207,7 +209,7 @@ def _checked_header(produced: Buffer, position: int, config: LogConfig, now_ms: 
 
 
 def _check_records(
-    produced: Buffer, position: int, header: BatchHeader, budget: Budget
+    produced: Buffer, position: int, header: BatchHeader, config: LogConfig, budget: Budget
 ) -> Generator[Opening | None, Body, None]:
     """Check the records of one batch, step by step. Raises CorruptData."""
     end = position + header.size
@@ -223,7 +225,7 @@ def _check_records(
     while True:
         if budget.steps <= 0:
             yield None
-        walked = walk(body, at, delta, count, budget.steps)
+        walked = walk(body, at, delta, count, budget.steps, keyed=config.compact)
         at, delta, budget.steps = walked
         if delta == count:
             break
@@ -258,8 +260,8 @@ def _check_header(header: BatchHeader, config: LogConfig, now_ms: int) -> None:
         raise InvalidRecord(f"{count} records, but the last offset delta is {header.last_offset_delta}")
     if count > RECORDS_MAX:
         raise MessageTooLarge(f"{count} records in a batch, at most {RECORDS_MAX} are taken")
-    if header.is_control:
-        raise InvalidRecord("a client may not write control records")
+    if header.attributes & (CONTROL | DELETE_HORIZON):
+        raise InvalidRecord("a client may write neither control records nor a delete horizon")
     if header.compression > ZSTD:
         raise UnsupportedCompressionType(f"no codec has number {header.compression}")
     if header.producer_id < 0:

@@ -55,8 +55,8 @@ PARTITION_LOGS: Final = (
         "log-batches-deleted-first",
         "a deletion that is killed leaves no index without its batches",
         "broker/log/segment.py",
-        "(*reversed(self.paths()), sums_path(self.path))",
-        "(*self.paths(), sums_path(self.path))",
+        "(*reversed(self.files), sums_path(self.path))",
+        "(*self.files, sums_path(self.path))",
         (CHANGED + "test_a_deletion_that_is_killed_leaves_no_index_without_its_batches",),
     ),
     Mutant(

@@ -13,6 +13,8 @@ from fencepost.controller.restoring import Found
 from fencepost.records.transaction_log import TopicPartitions
 from fencepost.records.types import ProducerId, Term
 from tests.broker.log.builders import NOW_MS, UNVERIFIED, append, batch, end_transaction
+from tests.broker.log.test_cleaner import CONFIG, clean, play
+from tests.broker.log.test_compaction import DAY_MS
 from tests.together import table
 
 
@@ -51,6 +53,18 @@ def test_ids_of_producers_that_expired_are_found_in_the_batches(tmp_path: Path) 
     log._states.table.pop(ProducerId(500))
     log.close()
     assert found_in(tmp_path).producer_id_end == 501
+
+
+def test_a_compacted_log_is_read(tmp_path: Path) -> None:
+    log = PartitionLog.open(tmp_path / "orders-0", CONFIG, NOW_MS, UUID(int=5))
+    play(log)
+    log.flush()
+    clean(log, NOW_MS)
+    clean(log, NOW_MS + 2 * DAY_MS)
+    log.close()
+    found = found_in(tmp_path)
+    assert found.producer_epochs == {1: 0, 2: 0, 7: 0}
+    assert found.marker_version == 60
 
 
 def test_a_damaged_log_is_refused(tmp_path: Path) -> None:

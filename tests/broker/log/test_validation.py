@@ -118,6 +118,7 @@ REFUSED = [
     pytest.param(patched(GOOD, 21, I16.pack(5)), UnsupportedCompressionType, id="codec 5"),
     pytest.param(patched(GOOD, 21, I16.pack(7)), UnsupportedCompressionType, id="codec 7"),
     pytest.param(patched(GOOD, 21, I16.pack(8)), InvalidTimestamp, id="the time of the append"),
+    pytest.param(patched(GOOD, 21, I16.pack(0x40)), InvalidRecord, id="a delete horizon"),
     pytest.param(batch(transactional=True), InvalidRecord, id="a transaction of no producer"),
     pytest.param(batch(7, -1), InvalidRecord, id="a producer without a sequence"),
     pytest.param(batch(7, 0, epoch=-1), InvalidRecord, id="a producer without an epoch"),
@@ -326,3 +327,15 @@ def test_a_large_append_is_alone_in_its_slice() -> None:
     budget.steps = 100
     assert list(steps) == []
     assert budget.steps < 0
+
+
+@CHECKS
+def test_a_compacted_topic_takes_no_record_without_a_key(check: Check) -> None:
+    compacted = LogConfig(compact=True)
+    for keys in ([b"k"], [b""], [b"k" * 100] * 3):
+        assert check(encode_batch([(key, None, ()) for key in keys], timestamp_ms=NOW_MS), compacted, NOW_MS)
+    for without in ([None], [b"k", b"k", None]):
+        sent = encode_batch([(key, b"v", ()) for key in without], timestamp_ms=NOW_MS)
+        assert check(sent, CONFIG, NOW_MS)
+        with pytest.raises(InvalidRecord, match="has no key"):
+            check(sent, compacted, NOW_MS)
