@@ -5,6 +5,7 @@ Invariant   the archive of a log is a prefix-with-named-holes of what was applie
 Mark        store meta ``archive.mark`` = (raft index, image header): up to there the archive is on disk.
             The journal is never compacted past it, so what a crash took from the archive's tail is
             found again by walking the journal from the mark with the fence's own test.
+Damage      before the mark is no crash's doing, and the journal may have it no more: the bytes stay.
 """
 
 from collections.abc import Iterator
@@ -20,12 +21,13 @@ from fencepost.quorum.journal import REGULAR, Journal
 from fencepost.records.batch import stamp
 from fencepost.records.entry import Entry, LoggedBatch, decode_entry, decode_records, placed
 from fencepost.records.invariant import invariant
-from fencepost.records.types import LOGS, Log, LogIndex
+from fencepost.records.types import LOGS, Log, LogIndex, Offset
 from fencepost.snapshots.archive import Archive
 from fencepost.snapshots.clean_shutdown import forget_clean_shutdown, record_clean_shutdown
 from fencepost.snapshots.store import Store
 
 MARK: Final = "archive.mark"
+OFFSET_MAX: Final = Offset(2**63 - 1)
 
 
 class ArchiveConfig(Protocol):
@@ -64,8 +66,30 @@ class Archiver:
         self._log = log
         root = self._root = config.directory / "archive"
         forget_clean_shutdown(root)
-        self.archives = {log: Archive.open(root, log, segment_bytes=config.segment_bytes) for log in LOGS}
+        raw = store.meta_get(MARK)
+        self._mark: tuple[int, ImageHeader] = (
+            (1, ImageHeader()) if raw is None else msgspec.msgpack.decode(raw, type=tuple[int, ImageHeader])
+        )
+        is_new = raw is None and journal.last_index <= 1  # the store was lost: nothing can be refilled
+        self.archives = {
+            log: Archive.open(
+                root,
+                log,
+                segment_bytes=config.segment_bytes,
+                flushed_end=OFFSET_MAX if is_new else self._mark[1].log_end(log),
+            )
+            for log in LOGS
+        }
         for archive in self.archives.values():
+            if archive.damage is not None:
+                log.error(
+                    "archive_damaged",
+                    file=str(archive.damage.path),
+                    position=archive.damage.position,
+                    offset=archive.damage.offset,
+                    reason=archive.damage.reason,
+                    note="its bytes are kept; other nodes have these offsets in their archives",
+                )
             if archive.cut is not None:
                 log.warning(
                     "archive_cut",
@@ -74,10 +98,6 @@ class Archiver:
                     bytes=archive.cut.size,
                     reason=archive.cut.reason,
                 )
-        raw = store.meta_get(MARK)
-        self._mark: tuple[int, ImageHeader] = (
-            (1, ImageHeader()) if raw is None else msgspec.msgpack.decode(raw, type=tuple[int, ImageHeader])
-        )
         self._refill(journal, applied)
 
     @property
@@ -140,22 +160,25 @@ class Archiver:
     def _refill(self, journal: Journal, applied: LogIndex) -> None:
         """Append what the image has and the archive lacks."""
         refilled = 0
+        self._jump(self._mark[1])
         for entry, before, after in _walk(journal, self._mark, applied):
             for log, base_offset, batch in placed(entry, before.log_ends):
                 archive = self.archives[log]
                 if base_offset >= archive.end:
                     archive.append(stamp(batch, base_offset, after.controller_epoch))
                     refilled += 1
-        header = self._store.image.header
-        for log, archive in self.archives.items():
-            if archive.end < header.log_end(log):
-                self._log.warning(
-                    "archive_hole", log=log.directory, first=archive.end, end=header.log_end(log)
-                )
-                archive.start_at(header.log_end(log))
+        self._jump(self._store.image.header)
         if refilled:
             self._log.info("archive_refilled", batches=refilled)
             self.write()
+
+    def _jump(self, header: ImageHeader) -> None:
+        """What an archive lacks before that place, and the journal has no more, is a hole."""
+        for log, archive in self.archives.items():
+            end = header.log_end(log)
+            if archive.end < end:
+                self._log.warning("archive_hole", log=log.directory, first=archive.end, end=end)
+                archive.start_at(end)
 
 
 def _walk(

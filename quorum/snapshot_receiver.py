@@ -1,10 +1,11 @@
 """The follower's side of a snapshot transfer: collect, verify every byte, install in slices.
 
-Nothing of a transfer is used before the whole directory is verified and published by rename, so a
-crash at any point leaves either no snapshot (``*.part``, removed at start) or a sound one, which the
+Nothing of a transfer is used before the whole directory is verified, flushed and published by rename, so
+a crash at any point leaves either no snapshot (``*.part``, removed at start) or a sound one, which the
 next start installs if it is newer than the image.
 """
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from shutil import rmtree
@@ -20,6 +21,7 @@ from fencepost.wire.limited_log import LimitedLog
 
 SNAPSHOT_BYTES_MAX: Final = 1 << 36  # a manifest that claims more is refused
 ROWS_PER_SLICE: Final = 1000
+FLUSHED_TOGETHER: Final = 8 * 1024 * 1024  # bytes of a file: its end has little left to wait for
 
 
 class Receiver:
@@ -69,6 +71,7 @@ class Receiver:
         part = self._part(manifest)
         part.mkdir(parents=True)
         (part / "manifest").write_bytes(message.manifest)
+        snapshot.sync_directory(part / "manifest")
         self._manifest, self._from, self._sizes = manifest, peer, dict.fromkeys(manifest.files, 0)
         self._log.info("snapshot_receiving", of=peer, snapshot=manifest.name)
         self._answer(peer, name=manifest.name)
@@ -85,7 +88,11 @@ class Receiver:
             raise CorruptSnapshot(f"{message.file} of {message.name} is longer than its {size} bytes")
         with open(self._part(manifest) / message.file, "ab") as stream:
             stream.write(message.payload)
-        self._sizes[message.file] = expected + len(message.payload)
+            stream.flush()
+            written = expected + len(message.payload)
+            if written == size or written // FLUSHED_TOGETHER > expected // FLUSHED_TOGETHER:
+                os.fsync(stream.fileno())
+        self._sizes[message.file] = written
         if all(self._sizes[name] == size for name, (size, _) in manifest.files.items()):
             self._complete(manifest)
         else:

@@ -5,6 +5,8 @@ Invariant   what is on disk before ``durable_end`` survives any crash: the journ
 Crash       opening cuts to the last whole batch (``cut`` says what went) and the journal refills by
             offset. Killed at any line: a batch is there whole or not at all; a hole is named on disk
             before the segment after it exists, and everything before it is flushed before it is named.
+Damage      is what leads nowhere where the journal reaches no more, but for a torn tail: the bytes are kept
+            (``damage`` says where), and the archive goes on in another segment, behind a named hole.
 Threads     ``sync`` runs in a thread of its own beside everything else, which is the loop's.
 Errors      an OSError is not handled here: after a failed flush the state of the disk is unknown, so the
             node halts. A failed write may be repeated.
@@ -21,6 +23,7 @@ from typing import Final, NamedTuple
 from fencepost.records.batch import batch_header
 from fencepost.records.invariant import CorruptData, invariant
 from fencepost.records.types import Log, Offset, Term
+from fencepost.records.whole_batches import first_whole
 from fencepost.snapshots.segments import (
     HOLES_FILE,
     HOLES_MAX,
@@ -29,6 +32,7 @@ from fencepost.snapshots.segments import (
     EpochFell,
     Hole,
     Segment,
+    TornTail,
     encode_holes,
     list_segments,
     load_holes,
@@ -51,6 +55,15 @@ class Cut(NamedTuple):
     reason: str
 
 
+class Damage(NamedTuple):
+    """What opening left as it is: from ``position`` on the file's batches lead nowhere, and why."""
+
+    path: Path
+    position: int
+    offset: Offset
+    reason: str
+
+
 class _File:
     """An open segment: what the writer appends to and ``sync`` flushes."""
 
@@ -66,9 +79,10 @@ class _File:
 class Archive:
     """One log's archive, open for writing. One writer at a time: the node's directory lock sees to it."""
 
-    def __init__(self, directory: Path, segment_bytes: int) -> None:
+    def __init__(self, directory: Path, segment_bytes: int, flushed_end: Offset) -> None:
         """Not called directly: use ``open``."""
         self._directory = directory
+        self._flushed_end = flushed_end
         self._segment_bytes = segment_bytes
         self._buffer: list[bytes] = []
         self.buffered_bytes = 0
@@ -80,23 +94,32 @@ class Archive:
         self._active: _File | None = None
         self._segments = list(list_segments(directory))
         self.cut: Cut | None = None
+        self.damage: Damage | None = None  # the first one
         self.end = self._recover()
         self._written_end = self.end
         self.durable_end = self.end
 
     @classmethod
-    def open(cls, root: Path, log: Log, *, segment_bytes: int = SEGMENT_BYTES_MAX) -> "Archive":
+    def open(
+        cls,
+        root: Path,
+        log: Log,
+        *,
+        segment_bytes: int = SEGMENT_BYTES_MAX,
+        flushed_end: Offset = LOG_START,
+    ) -> "Archive":
         """Open ``<root>/<log directory>``, making it if need be, and cut it to its last whole batch.
 
         After it ``end`` is the offset that the next batch must have; everything before is flushed, and
-        ``cut`` is what was taken away, or None.
+        ``cut`` is what was taken away, or None. Before ``flushed_end``, up to which the archive was flushed
+        and the journal need not reach, nothing is cut but a torn tail.
         Raises   CorruptData if ``holes.json`` cannot be read.
         """
         directory = root / log.directory
         directory.mkdir(parents=True, exist_ok=True)
         _sync_directory(root.parent)
         _sync_directory(root)
-        return cls(directory, segment_bytes)
+        return cls(directory, segment_bytes, flushed_end)
 
     @staticmethod
     def read_only(root: Path, log: Log) -> ArchiveReader:
@@ -223,6 +246,10 @@ class Archive:
         """Begin a new segment at ``end``."""
         self._retire_active()
         path = self._directory / f"{self.end:020d}.log"
+        if self._segments and self._segments[-1].path == path:  # kept, and bad from its first batch on
+            path.rename(f"{path}.damaged")
+            with self._lock:
+                self._segments.pop()
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _OPEN)
         active = _File(self.end, path, descriptor, 0)
         with self._lock:
@@ -259,19 +286,19 @@ class Archive:
         for number in range(suspects_from, len(self._segments)):
             segment = self._segments[number]
             if end is not None and segment.base != end and Hole(end, segment.base) not in self._holes:
-                self._cut(number, 0, f"it begins at offset {segment.base}, expected {end}")
-                self._segments.pop().path.unlink()  # emptied, and no batch of this name will come
-                break
-            end, position = segment.base, 0
-            epoch, epoch_began = Term(-1), (end, position)
-            try:
-                for stored in scan_segment(segment):
-                    if stored.header.leader_epoch != epoch:
-                        epoch, epoch_began = stored.header.leader_epoch, (end, position)
-                    end, position = stored.header.end, stored.position + stored.header.size
-            except CorruptData as error:
-                if isinstance(error, EpochFell):
-                    end, position = epoch_began  # the higher epoch may be the wrong one: both go
+                reason = f"it begins at offset {segment.base}, expected {end}"
+                if end < self._flushed_end:
+                    self._keep(number, 0, end, reason)
+                else:
+                    self._cut(number, 0, reason)
+                    self._segments.pop().path.unlink()  # emptied, and no batch of this name will come
+                    break
+            end, position, error = _sound_part(segment)
+            if error is None:
+                continue
+            if end < self._flushed_end and not self._is_torn(number, position, end, error):
+                self._keep(number, position, end, str(error))
+            else:
                 self._cut(number, position, str(error))
                 break
         self._open_last()
@@ -286,6 +313,21 @@ class Archive:
                 self._seal(self._active)
                 self._active = None
         return end
+
+    def _is_torn(self, number: int, position: int, end: Offset, error: CorruptData) -> bool:
+        """The log ends inside that batch: no whole one lies behind it."""
+        later = self._segments[number + 1 :]
+        if not isinstance(error, TornTail) or any(each.path.stat().st_size for each in later):
+            return False
+        return first_whole(self._segments[number].path.read_bytes(), position, end) is None
+
+    def _keep(self, number: int, position: int, offset: Offset, reason: str) -> None:
+        """Leave a segment as it is: nothing is appended to it any more."""
+        segment = self._segments[number]
+        segment.path.chmod(_SEALED)
+        self._segments[number] = segment._replace(sealed=True)
+        if self.damage is None:
+            self.damage = Damage(segment.path, position, offset, reason)
 
     def _cut(self, number: int, position: int, reason: str) -> None:
         """Take away everything from ``position`` of segment ``number`` on."""
@@ -324,6 +366,22 @@ class Archive:
         replacement.replace(self._directory / HOLES_FILE)
         _sync_directory(self._directory)
         self._holes = holes
+
+
+def _sound_part(segment: Segment) -> tuple[Offset, int, CorruptData | None]:
+    """How far a segment is sound: the offset that follows, its position, and what is wrong there."""
+    end, position = segment.base, 0
+    epoch, epoch_began = Term(-1), (end, position)
+    try:
+        for stored in scan_segment(segment):
+            if stored.header.leader_epoch != epoch:
+                epoch, epoch_began = stored.header.leader_epoch, (end, position)
+            end, position = stored.header.end, stored.position + stored.header.size
+    except EpochFell as error:
+        return *epoch_began, error  # the higher epoch may be the wrong one: both go
+    except CorruptData as error:
+        return end, position, error
+    return end, position, None
 
 
 def _sync_directory(directory: Path) -> None:

@@ -4,13 +4,12 @@ Torn     the last batch above the recovery point, in which the file ends, with n
          a crash of the machine also a last batch whose pages did not all reach the disk. It is cut.
 Damage   anything else: a wrong checksum with whole batches behind it, a length that does not fit, a gap
          between segments, a log that ends before its recovery point. The log is not opened, its bytes stay.
-Whole    a batch with a right checksum and an offset that may come there, at any byte behind the bad place.
+Whole    a batch with a right checksum and an offset that may come there: records/whole_batches.py.
 Page     after the death of a process alone the kernel still has all that it wrote: a batch of full length
 cache    with a wrong checksum was changed, not torn.
 """
 
 import mmap
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from crc32c import crc32c
 
 from fencepost.broker.log.segment import Segment
 from fencepost.broker.log.segment_sums import load_sums
-from fencepost.records.batch import BATCH_BYTES_MAX, batch_header, checked_header
+from fencepost.records.batch import BATCH_BYTES_MAX, batch_header
 from fencepost.records.batch_layout import (
     CHECKED_AT,
     HEADER_BYTES,
@@ -32,16 +31,7 @@ from fencepost.records.batch_layout import (
 )
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset
-
-SEARCHED_BYTES_MAX: Final = 4 * 1024**3
-"""Of checksums while whole batches are searched for. Bytes made to look like headers could ask for more: what
-is left unsearched counts as damage, which cuts nothing."""
-
-AHEAD_MAX: Final = 2**32
-"""How far above the expected offset a batch behind the bad place may begin: more is chance, not a batch."""
-
-_LIKE_A_HEADER: Final = re.compile(rb"(?s)(?=\0.{7}[\0-\x06].{7}\x02.{4}\0)")
-"""At any byte: an offset below 2^56, a length below 2^27, magic 2, attributes below 256."""
+from fencepost.records.whole_batches import first_whole, whole_from
 
 _BASE_OFFSET: Final = field("base_offset")
 _CRC: Final = fields_of("crc")
@@ -84,11 +74,7 @@ def whole_batches(segment: Path, position: int, expected: Offset) -> Iterator[tu
     if not segment.stat().st_size:
         return
     with segment.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        while (found := _first_whole(content, position, expected)) is not None:
-            at, base = found
-            header = batch_header(content[at : at + HEADER_BYTES])
-            yield base, header.end
-            position, expected = at + header.size, header.end
+        yield from whole_from(content, position, expected)
 
 
 def damage_at(
@@ -101,7 +87,7 @@ def damage_at(
     """
     size = segment.stat().st_size
     with segment.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        whole = _first_whole(content, position, expected)
+        whole = first_whole(content, position, expected)
         why = reason if whole is not None or machine_went_down else _why_not_torn(content, position, expected)
     if whole is None and why is None:
         return None
@@ -150,26 +136,4 @@ def _why_not_torn(content: mmap.mmap, position: int, expected: Offset) -> str | 
         return "its checksum is wrong, and it has its full length"
     if crc32c(memoryview(rest)[CHECKED_AT:]) == _CRC.unpack_from(rest)[0]:
         return f"its length says {size_at(rest, 0)} bytes, its checksum is that of the {there} that are there"
-    return None
-
-
-def _first_whole(content: mmap.mmap, position: int, expected: Offset) -> tuple[int, Offset] | None:
-    """Position and base offset of the first whole batch at a position, whatever its offset, or behind it."""
-    left, begin = SEARCHED_BYTES_MAX, position
-    for found in _LIKE_A_HEADER.finditer(content, position):
-        at = found.start()
-        (base,) = _BASE_OFFSET.unpack_from(content, at)
-        if at != begin and not expected <= base < expected + AHEAD_MAX:
-            continue
-        size = size_at(content[at : at + HEADER_BYTES], 0)
-        if at + size > len(content):
-            continue
-        left -= size
-        if left < 0:
-            return at, Offset(base)
-        try:
-            checked_header(content[at : at + size])
-        except CorruptData:
-            continue
-        return at, Offset(base)
     return None

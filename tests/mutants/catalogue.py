@@ -8,6 +8,7 @@ from typing import Final
 
 from tests.mutants.additions import ADDITION_MUTANTS
 from tests.mutants.application_client import APPLICATION_CLIENT
+from tests.mutants.archives import ARCHIVES
 from tests.mutants.audit import AUDIT
 from tests.mutants.audit_beside import AUDIT_BESIDE
 from tests.mutants.audit_groups import AUDIT_GROUPS
@@ -351,6 +352,7 @@ MUTANTS: Final = (
     *RESTORING,
     *DIGESTS,
     *DISKS,
+    *ARCHIVES,
     *DOORS,
     *PRODUCER_IDS,
     *HOSTILE,

@@ -1,5 +1,6 @@
 """Snapshots of running voters: taken, compacted after, sent, verified, installed, refused by name (H5-H8)."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -84,6 +85,32 @@ def installing(rig: Rig) -> None:
 
 def snapshots_of(replica: Replica) -> list[Path]:
     return sorted((replica.config.directory / "snapshots").iterdir())
+
+
+def test_a_received_snapshot_is_flushed_before_it_has_its_name(
+    behind: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files, their directory, then the name. A crash of the machine leaves no name without its bytes."""
+    seen: list[str] = []
+    fsync, rename = os.fsync, os.rename
+
+    def flushed(descriptor: int) -> None:
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        seen.append(path.name if path.is_dir() else f"{path.name} {path.stat().st_size}")
+        fsync(descriptor)
+
+    def renamed(old: Path, new: Path) -> None:
+        seen.append(f"-> {new.name}")
+        rename(old, new)
+
+    monkeypatch.setattr(os, "fsync", flushed)
+    monkeypatch.setattr(os, "rename", renamed)
+    installing(behind)
+    (final,) = snapshots_of(behind[3])
+    sizes = {f"{path.name} {path.stat().st_size}" for path in final.iterdir()}
+    named = seen.index(f"-> {final.name}")
+    assert sizes <= set(seen[: named - 1])
+    assert seen[named - 1 : named + 2] == [f"{final.name}.received.part", f"-> {final.name}", "snapshots"]
 
 
 # -- taking ---------------------------------------------------------------

@@ -119,7 +119,7 @@ def test_bytes_like_headers_are_searched_up_to_a_bound(
     path, raw, size = small(tmp_path)
     alike = patched(struct.pack(">q", COUNT) + raw[8:size], 30, b"\0")
     path.write_bytes(raw + flipped(alike, size - 1) * 20 + b"\0")
-    monkeypatch.setattr("fencepost.broker.log.damage.SEARCHED_BYTES_MAX", size * 10)
+    monkeypatch.setattr("fencepost.records.whole_batches.SEARCHED_BYTES_MAX", size * 10)
     with pytest.raises(DamagedLog) as caught:
         opened(tmp_path, went_down=True)
     assert caught.value.damage.whole is not None
