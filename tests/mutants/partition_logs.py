@@ -189,7 +189,7 @@ PARTITION_LOGS: Final = (
     Mutant(
         "sums-alone-are-believed",
         "a segment that ends where the next one begins is sound, whatever old sums say",
-        "broker/log/recovery.py",
+        "broker/log/damage.py",
         "    if end >= following and position == segment.size:\n",
         "    if False:\n",
         (
