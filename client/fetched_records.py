@@ -81,11 +81,12 @@ def _add(
         raise CorruptData(f"{partition}: a record ends past the batch at {header.base_offset}") from error
     topic, number = partition
     is_append_time = bool(header.attributes & LOG_APPEND_TIME)
+    of_batch = (is_append_time, header.producer_id, header.producer_epoch)
     for each in found:
         if each.offset >= offset:
             at_ms = header.max_timestamp_ms if is_append_time else each.timestamp_ms
             records.append(
                 ConsumerRecord(
-                    topic, number, each.offset, at_ms, each.key, each.value, each.headers, is_append_time
+                    topic, number, each.offset, at_ms, each.key, each.value, each.headers, *of_batch
                 )
             )

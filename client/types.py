@@ -33,6 +33,7 @@ class ConsumerRecord(NamedTuple):
     """A record as it lies in the log. ``headers``: (name, content or None) in their order.
 
     ``timestamp_ms``    -1 if it has none. ``is_append_time``: the broker's time, of a topic that says so.
+    ``producer_id``     who wrote it, with ``producer_epoch``; -1: a producer without idempotence.
     """
 
     topic: str
@@ -43,6 +44,8 @@ class ConsumerRecord(NamedTuple):
     value: bytes | None
     headers: tuple[tuple[bytes, bytes | None], ...]
     is_append_time: bool = False
+    producer_id: int = -1
+    producer_epoch: int = -1
 
 
 class OffsetAndMetadata(NamedTuple):

@@ -1,0 +1,107 @@
+"""A cluster of real node processes for one test run: it is there in a second, can be broken, leaves nothing.
+
+Processes   as ``fencepost up`` starts them: real protocol, real fsync, a real kill -9.
+Ends        when the ``with`` block does, or the test run does, by whatever death (testing/reaper.py).
+Ports       belong to the cluster also while a node is dead (testing/held_ports.py).
+"""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+
+from fencepost.cluster import local_cluster
+from fencepost.cluster.console import Failed, Unreadable, WrongUsage
+from fencepost.testing import reaper
+from fencepost.testing.async_cluster import AsyncCluster
+from fencepost.testing.held_ports import HeldPorts, NoPorts
+from fencepost.testing.running import RunningCluster, fail, require_no_loop, text_of
+
+Topics = Iterable[str] | Mapping[str, int]
+"""Names, or names with their numbers of partitions (one, if it does not say)."""
+
+
+class Cluster:
+    """``with Cluster(nodes=3, topics=["orders"]) as cluster: cluster.kill("leader")``.
+
+    On an event loop ``async with``, which gives an AsyncCluster; else a RunningCluster.
+
+    ``nodes``       each is controller and broker.
+    ``topics``      made before the block begins; see ``Topics``.
+    ``config``      settings of every node (docs/configuration.md) by name.
+    ``directory``   where the cluster is made and kept; otherwise it is temporary. It must not be there yet.
+    """
+
+    def __init__(
+        self,
+        nodes: int = 3,
+        *,
+        topics: Topics = (),
+        config: Mapping[str, object] | None = None,
+        directory: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self._node_count = nodes
+        self._topics = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics, 1)
+        self._overrides = [f"{name}={text_of(value)}" for name, value in (config or {}).items()]
+        self._kept = None if directory is None else Path(directory).absolute()
+        self._undo = contextlib.ExitStack()
+
+    def __enter__(self) -> RunningCluster:
+        """Start. Raises ClusterFailed."""
+        require_no_loop()
+        return self._started()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Kill the nodes; the folder goes, unless it is to be kept."""
+        self._undo.close()
+
+    async def __aenter__(self) -> AsyncCluster:
+        """Start it beside the running event loop. Raises ClusterFailed."""
+        return AsyncCluster(await asyncio.to_thread(self._started))
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """As ``__exit__``."""
+        await asyncio.to_thread(self._undo.close)
+
+    def _started(self) -> RunningCluster:
+        with contextlib.ExitStack() as undo:
+            try:
+                running = self._start(undo)
+            except (Failed, WrongUsage, Unreadable, NoPorts) as error:
+                fail(error)
+            self._undo = undo.pop_all()
+            return running
+
+    def _start(self, undo: contextlib.ExitStack) -> RunningCluster:
+        if self._kept is not None and local_cluster.exists(self._kept):
+            raise Failed(f"{self._kept} is a cluster already; one for tests is made anew")
+        root = self._kept or Path(tempfile.mkdtemp(prefix="fencepost-"))
+        if self._kept is None:
+            undo.callback(shutil.rmtree, root, ignore_errors=True)
+        undo.callback(_end, reaper.start(str(root), keep=self._kept is not None))
+        ports = HeldPorts(self._node_count)
+        undo.callback(ports.close)
+        home = self._kept or root / "cluster"
+        running = RunningCluster(
+            local_cluster.create_cluster(home, self._node_count, ports.first, self._overrides)
+        )
+        undo.callback(running.kill_all)
+        running.bring_up()
+        for name, partitions in self._topics.items():
+            running.create_topic(name, partitions=partitions)
+        return running
+
+
+def _end(watch: "subprocess.Popen[bytes]") -> None:
+    if watch.stdin is not None:
+        watch.stdin.close()
+    watch.wait()

@@ -1,0 +1,70 @@
+"""The pytest plugin: real clusters as fixtures, killed while tests run, explained when they fail.
+
+``fencepost_cluster``   one cluster for the session (``--fencepost-nodes``, 3), or for a worker of xdist.
+``fencepost``           for one test: that cluster, with names that no other test has; see testing/lease.py.
+``@pytest.mark.fencepost(nodes=5, config={...})``       a cluster of the test's own.
+``@pytest.mark.fencepost(kill="leader", every=2)``      the leader dies each 2 s while the test runs.
+Failing     tests get a section: open and fenced transactions, each with a sentence, and the ends of the logs.
+Cost        this module is loaded by every run of pytest; the rest by the first test that asks for it.
+"""
+
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from fencepost.testing.lease import Lease
+    from fencepost.testing.running import RunningCluster
+
+MARKER = "fencepost"
+HELD: "pytest.StashKey[Lease]" = pytest.StashKey()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--fencepost-nodes``."""
+    group = parser.getgroup("fencepost", "clusters for tests of exactly-once")
+    group.addoption(
+        "--fencepost-nodes", type=int, default=3, metavar="N", help="nodes of the session's cluster (3)"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The marker, for --strict-markers."""
+    config.addinivalue_line(
+        "markers",
+        'fencepost(nodes=3, config={...}, kill="leader", every=2): which cluster the test has, and its lot',
+    )
+
+
+@pytest.fixture(scope="session")
+def fencepost_cluster(request: pytest.FixtureRequest) -> "Iterator[RunningCluster]":
+    """The session's cluster."""
+    from fencepost.testing.cluster import Cluster
+
+    with Cluster(nodes=request.config.getoption("--fencepost-nodes")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def fencepost(request: pytest.FixtureRequest) -> "Iterator[Lease]":
+    """A cluster for one test, with fresh names. At its end every node runs again."""
+    from fencepost.testing.lease import leased
+
+    marker = request.node.get_closest_marker(MARKER)
+    wanted = {} if marker is None else dict(marker.kwargs)
+    with leased(wanted, lambda: request.getfixturevalue("fencepost_cluster")) as lease:
+        request.node.stash[HELD] = lease
+        yield lease
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """The explanation of a failing test, while its cluster is still there."""
+    report = yield
+    lease = item.stash.get(HELD, None)
+    if lease is not None and report.when == "call" and report.failed:
+        report.sections += lease.explained()
+    return report

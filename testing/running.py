@@ -1,0 +1,260 @@
+"""What a test does with the nodes of a running cluster: it kills, pauses, reads, asks. Each method blocks."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Final, Literal, NoReturn, TypeVar
+
+from fencepost.client import Admin, ClientError, ConsumerRecord
+from fencepost.cluster import lifecycle, node_process, state
+from fencepost.cluster.console import Failed, WrongUsage
+from fencepost.cluster.local_cluster import LocalCluster, LocalNode
+from fencepost.records.types import NodeId
+from fencepost.testing.reading import read_topic
+from fencepost.wire.requests import ListedGroup, ListedTransaction
+
+T = TypeVar("T")
+
+Which = int | Literal["leader", "follower"]
+"""A node by its id; ``leader``: the active controller, which coordinates transactions and groups."""
+
+STABLE_S_MAX: Final = 60.0
+POLL_S: Final = 0.02
+COMMAND_S_MAX: Final = 60.0
+END_S_MAX: Final = 15.0
+MARKERS_MISSING: Final = ("PrepareCommit", "PrepareAbort")
+
+
+class ClusterFailed(RuntimeError):
+    """The cluster did not do what was asked of it. Says which node, and the end of its log if it died."""
+
+
+class RunningCluster:
+    """What ``with Cluster(...) as cluster`` gives. Its methods raise ClusterFailed."""
+
+    def __init__(self, local: LocalCluster) -> None:
+        self._local = local
+        self._children: list[subprocess.Popen[bytes]] = []
+
+    def bring_up(self) -> None:
+        """Start every node that does not run, and wait until the cluster is live."""
+        try:
+            self._children += lifecycle.bring_up(self._local).values()
+        except Failed as error:
+            fail(error)
+
+    def kill_all(self) -> None:
+        """End every process, in whatever state it is."""
+        for node in self._local.nodes:
+            recorded = node_process.recorded(node.directory)
+            if recorded is not None:
+                recorded.send(signal.SIGKILL)
+        for child in self._children:
+            child.wait(timeout=END_S_MAX)
+
+    # -- what it is -----------------------------------------------------------------------------------------
+
+    @property
+    def bootstrap(self) -> str:
+        """What a Kafka client is given as ``bootstrap.servers``."""
+        return self._local.bootstrap
+
+    @property
+    def directory(self) -> Path:
+        """The cluster's folder: ``nodes/N`` has log.txt and data of node N."""
+        return self._local.directory
+
+    @property
+    def node_ids(self) -> list[int]:
+        """1 to the number of nodes."""
+        return [int(node.node_id) for node in self._local.nodes]
+
+    def status(self, node: int) -> str:
+        """``running``, ``stopped`` (paused), ``dead`` or ``down``."""
+        return self._node(node).status()
+
+    def leader(self, *, timeout_s: float = STABLE_S_MAX) -> int:
+        """The active controller, once there is one. Raises ClusterFailed."""
+
+        def look() -> NodeId | None:
+            return _run(lambda: state.find_leader(self._local))
+
+        return int(_awaited("a node leads", look, timeout_s))
+
+    def log(self, node: int, line_count: int = 50) -> str:
+        """The last lines of a node's log."""
+        return node_process.log_tail(self._node(node).directory, line_count)
+
+    # -- what happens to it ---------------------------------------------------------------------------------
+
+    def kill(self, which: Which = "leader") -> int:
+        """End a node as a power cut ends it (SIGKILL); it is dead on return. Returns its id."""
+        return self._signal(which, signal.SIGKILL)
+
+    def pause(self, which: Which = "leader") -> int:
+        """Stop a node's process (SIGSTOP): connections stay open and nothing is answered. Returns its id."""
+        return self._signal(which, signal.SIGSTOP)
+
+    def resume(self, *nodes: int) -> None:
+        """Let paused nodes go on; without an id, all of them."""
+        for node_id in nodes or self.node_ids:
+            if self._node(node_id).status() == "stopped":
+                self._signal(node_id, signal.SIGCONT)
+
+    def start(self, *nodes: int) -> None:
+        """Start dead nodes again, and wait until they answer; without an id, all of them."""
+        chosen = [self._node(node_id) for node_id in nodes or self.node_ids]
+        dead = [node for node in chosen if node.status() in ("dead", "down")]
+        try:
+            children = lifecycle.start_nodes(self._local, dead)
+            self._children += children.values()
+            state.await_answering(dead, children)
+        except Failed as error:
+            fail(error)
+
+    def wait_stable(self, *, timeout_s: float = STABLE_S_MAX) -> None:
+        """Wait until every node is live and no transaction waits for its markers. Raises ClusterFailed."""
+        gone = [f"node {node.node_id} is {node.status()}" for node in self._local.nodes if node.pid() is None]
+        if gone:
+            raise ClusterFailed(f"it cannot get stable: {', '.join(gone)}; start it first")
+        try:
+            state.await_live(self._local, {}, lambda _words: None)
+        except Failed as error:
+            fail(error)
+
+        def look() -> bool:
+            return not self.ask(lambda admin: admin.list_transactions(states=MARKERS_MISSING))
+
+        _awaited("no transaction waits for its markers", look, timeout_s)
+
+    def create_topic(
+        self, name: str, *, partitions: int = 1, config: Mapping[str, object] | None = None
+    ) -> None:
+        """Make a topic; producers may write to it on return."""
+        settings = {key: text_of(value) for key, value in (config or {}).items()}
+        self.ask(lambda admin: admin.create_topic(name, partitions=partitions, configs=settings))
+
+        def look() -> bool:
+            found = self.ask(Admin.list_topics).get(name)
+            return found is not None and len(found.leaders) == partitions
+
+        _awaited(f"topic {name} is led", look, STABLE_S_MAX)
+
+    # -- what it knows --------------------------------------------------------------------------------------
+
+    def transactions(self) -> list[ListedTransaction]:
+        """Every transactional id with its producer id and state."""
+        return self.ask(Admin.list_transactions)
+
+    def groups(self) -> list[ListedGroup]:
+        """Every consumer group with its state."""
+        return self.ask(Admin.list_groups)
+
+    def read(
+        self, topic: str, *, isolation: str = "read_committed", timeout_s: float = 30.0
+    ) -> list[ConsumerRecord]:
+        """A topic's records from first to last, by partition and offset, as the isolation level shows them.
+
+        Raises ClusterFailed if a transaction stays open before the end.
+        """
+        try:
+            return _run(lambda: read_topic(self.bootstrap, topic, isolation, timeout_s))
+        except (TimeoutError, ClientError) as error:
+            fail(error)
+
+    def explain(self, name: str) -> str:
+        """A transactional id, ``TOPIC-PARTITION`` or producer id in sentences, as ``fencepost explain``."""
+        command = ["explain", name, "--bootstrap-server", self.bootstrap]
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", node_process.MODULE, *command],
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_S_MAX,
+            check=False,
+        )
+        if not done.stdout:
+            raise ClusterFailed(done.stderr.strip())
+        return done.stdout.strip()
+
+    # -- inside ---------------------------------------------------------------------------------------------
+
+    def _node(self, node_id: int) -> LocalNode:
+        try:
+            return self._local.node(node_id)
+        except WrongUsage as error:
+            fail(error)
+
+    def _chosen(self, which: Which) -> int:
+        if isinstance(which, int):
+            return which
+        leader = self.leader()
+        if which == "leader":
+            return leader
+        if which != "follower":
+            raise ClusterFailed(f"expected a node's id, 'leader' or 'follower', got {which!r}")
+        for node in self._local.nodes:
+            if node.node_id != leader and node.status() == "running":
+                return int(node.node_id)
+        raise ClusterFailed("no follower runs")
+
+    def _signal(self, which: Which, number: signal.Signals) -> int:
+        node_id = self._chosen(which)
+        node = self._node(node_id)
+        if not lifecycle.send(node, number):
+            raise ClusterFailed(f"node {node_id} is {node.status()}: there is nothing to send {number.name}")
+        return node_id
+
+    def ask(self, question: Callable[[Admin], Awaitable[T]]) -> T:
+        """What an admin client finds out: ``cluster.ask(Admin.list_topics)``. Raises ClusterFailed."""
+
+        async def ask() -> T:
+            async with Admin(self.bootstrap, client_id="fencepost-testing") as admin:
+                return await question(admin)
+
+        try:
+            return _run(ask)
+        except ClientError as error:
+            fail(error)
+
+
+def _run(conversation: Callable[[], Awaitable[T]]) -> T:
+    require_no_loop()
+
+    async def hold() -> T:
+        return await conversation()
+
+    return asyncio.run(hold())
+
+
+def require_no_loop() -> None:
+    """Raises ClusterFailed in a thread that runs an event loop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise ClusterFailed(
+        "these methods block, and an event loop runs here; write: async with Cluster() as cluster"
+    )
+
+
+def _awaited(what: str, look: Callable[[], T | None], timeout_s: float) -> T:
+    deadline_s = time.monotonic() + timeout_s
+    while not (found := look()):
+        if time.monotonic() >= deadline_s:
+            raise ClusterFailed(f"after {timeout_s:.0f} s still not: {what}")
+        time.sleep(POLL_S)
+    return found
+
+
+def text_of(value: object) -> str:
+    """A setting as a properties file has it: True is ``true``."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def fail(error: Exception) -> NoReturn:
+    """Raises ClusterFailed with the words of what a command would have printed."""
+    raise ClusterFailed(str(error)) from error

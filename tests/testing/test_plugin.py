@@ -1,0 +1,99 @@
+"""The pytest plugin, as an application's tests use it: pytest runs in a process of its own."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+PAGE = (Path(__file__).parents[2] / "docs" / "testing.md").read_text("utf-8")
+EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+
+RIGHT = """
+def test_names_are_fresh_and_the_cluster_is_whole(fencepost, fencepost_cluster):
+    assert fencepost.cluster is fencepost_cluster
+    assert {fencepost_cluster.status(each) for each in fencepost_cluster.node_ids} == {"running"}
+    assert fencepost.read(fencepost.topic("orders")) == []
+    assert len(fencepost.cluster.node_ids) == 2
+
+@pytest.mark.fencepost(nodes=1, config={"num.partitions": 5})
+def test_a_cluster_of_its_own(fencepost):
+    assert fencepost.cluster.node_ids == [1]
+"""
+
+WRONG = """
+from confluent_kafka import Producer
+import pytest
+
+def test_forgets_to_commit(fencepost):
+    topic = fencepost.topic("orders")
+    producer = Producer({"bootstrap.servers": fencepost.bootstrap, "transactional.id": "forgetful"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, b"order")
+    producer.flush(30)
+    seen = fencepost.cluster.read(topic, isolation="read_uncommitted")
+    assert [] == seen
+
+@pytest.mark.fencepost(killl="leader")
+def test_misspells(fencepost):
+    pass
+"""
+
+
+def run_pytest(directory: Path, text: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    (directory / "test_app.py").write_text(text)
+    return subprocess.run(
+        [
+            sys.executable,
+            "-P",
+            "-m",
+            "pytest",
+            "-q",
+            "--strict-markers",
+            "-p",
+            "no:cacheprovider",
+            *arguments,
+        ],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+def test_an_application_that_is_right_passes_while_leaders_die(tmp_path: Path) -> None:
+    with_pytest, _ = EXAMPLES
+    done = run_pytest(tmp_path, with_pytest + RIGHT, "--fencepost-nodes", "2")
+    assert re.search(r"\n3 passed", done.stdout), done.stdout + done.stderr
+
+
+def test_the_example_without_pytest_runs(tmp_path: Path) -> None:
+    _, without = EXAMPLES
+    command = [sys.executable, "-P", "-c", without]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stdout.count("127.0.0.1:")) == (0, 3), done.stderr
+
+
+def test_a_failing_test_is_explained(tmp_path: Path) -> None:
+    done = run_pytest(tmp_path, WRONG, "--fencepost-nodes", "1")
+    assert "1 failed, 1 error" in done.stdout, done.stdout + done.stderr
+    assert "fencepost: transactions" in done.stdout
+    assert re.search(r"forgetful \(Ongoing\): .*", done.stdout)
+    assert "fencepost: node 1, running" in done.stdout
+    assert "the marker fencepost has no killl; it has nodes, config, kill, every" in done.stdout
+
+
+def test_a_run_that_does_not_use_it_loads_nothing_of_it(tmp_path: Path) -> None:
+    text = """
+import sys
+def test_it():
+    loaded = sorted(name for name in sys.modules if name.startswith("fencepost"))
+    assert loaded == ["fencepost", "fencepost.testing", "fencepost.testing.plugin"]
+"""
+    done = run_pytest(tmp_path, text)
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
