@@ -1,6 +1,6 @@
 """Ports that belong to one cluster for as long as it lives, also while no node listens there.
 
-Held      by a socket that is bound and does not listen: whoever dials it is refused, no other program gets
+Held      by a socket that is bound and does not listen: a client that dials is refused, no other program gets
           the port, and a node that sets SO_REUSEADDR, as all servers do, may listen on it.
 Between   clusters: a socket is bound without SO_REUSEADDR, which fails beside any other one, and is given it
           afterwards.

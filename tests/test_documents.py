@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -188,7 +189,8 @@ def defined_in(module: str) -> set[str]:
     path = ROOT.joinpath(*module.split(".")[1:])
     file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     found: set[str] = set()
-    for node in ast.parse(file.read_text("utf-8")).body:
+    tree = ast.parse(file.read_text("utf-8"))
+    for node in chain(tree.body, *(each.body for each in tree.body if isinstance(each, ast.If))):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             found.add(node.name)
         elif isinstance(node, ast.Import | ast.ImportFrom):
