@@ -20,6 +20,7 @@ from structlog.typing import FilteringBoundLogger
 from fencepost.broker.controller_clients import ControllerClients
 from fencepost.broker.data_plane import DataPlane, after
 from fencepost.broker.exit_reason import EXIT_FAILED, BrokerRefused, ExitReason, Membership
+from fencepost.broker.listeners import RoleListeners
 from fencepost.broker.metadata_cache import MetadataCache
 from fencepost.broker.producer_id_source import IdsLeftGauge, ProducerIdSource
 from fencepost.broker.producer_ids import ProducerIdPool
@@ -34,11 +35,9 @@ from fencepost.settings.config import NodeConfig
 from fencepost.settings.credentials import Credentials
 from fencepost.settings.node_clock import NodeClock
 from fencepost.settings.node_identity import Identity
-from fencepost.snapshots.store import STORE_FAILURES
 from fencepost.wire.dispatch import Service
 from fencepost.wire.k60_describe_cluster import ClusterNode
 from fencepost.wire.k20024_announce_partitions import Announcement
-from fencepost.wire.listener import Listener
 from fencepost.wire.request_memory import RequestMemory
 from fencepost.wire.stalls import Stalls
 
@@ -74,7 +73,6 @@ class Broker:
         if config.client_listener is None:
             raise InvariantViolation("a broker without a client listener")
         rng, memory = rng or Random(), memory or RequestMemory()
-        self._listener_name, (self._host, self._port) = config.client_listener
         self._broker_id = BrokerId(config.node_id)
         sasl, secret, acls = credentials.own, credentials.secret, credentials.acls
         membership = Membership(ANONYMOUS if sasl is None else f"User:{sasl[0]}", identity.cluster_id)
@@ -98,7 +96,7 @@ class Broker:
             stalls=stalls,
             memory=memory,
         )
-        itself = ClusterNode(self._broker_id, self._host, self._port)
+        itself = _by_listener(config)
         self._cache = MetadataCache(
             self._clients.reading, itself, membership, clock_ms=_monotonic_ms, rng=rng, log=log
         )
@@ -113,7 +111,26 @@ class Broker:
             log=log,
             coordinator=coordinator,
         )
-        self._listener = self._made_listener(config, credentials, memory, count_failed)
+        self._listeners = self._made_listeners(config, credentials, memory, count_failed)
+
+    def _made_listeners(
+        self,
+        config: NodeConfig,
+        credentials: Credentials,
+        memory: RequestMemory,
+        count_failed: Callable[[str], None],
+    ) -> RoleListeners:
+        return RoleListeners(
+            config.client_listeners,
+            self._server.service(),
+            config,
+            credentials,
+            log=self._log,
+            features=lambda: self._cache.features,
+            memory=memory,
+            stalls=self._stalls,
+            count_failed=count_failed,
+        )
 
     def _made_producer_ids(
         self, membership: Membership, rng: Random, metrics: IdsLeftGauge
@@ -132,7 +149,6 @@ class Broker:
     def _made_registration(
         self, config: NodeConfig, identity: Identity, membership: Membership, rng: Random
     ) -> Registration:
-        protocol = SECURITY_PROTOCOL_IDS[config.security_protocol(self._listener_name)]
         return Registration(
             self._clients.membership,
             RegisterBroker(
@@ -140,7 +156,7 @@ class Broker:
                 cluster_id=identity.cluster_id,
                 incarnation_id=uuid.uuid4(),
                 directory_id=identity.directory_id,
-                endpoints=(Endpoint(self._listener_name, self._host, self._port, protocol),),
+                endpoints=tuple(_endpoint(config, each.name) for each in config.client_listeners),
                 features=tuple(Feature(name, *levels) for name, levels in SUPPORTED.items()),
             ),
             membership,
@@ -150,34 +166,10 @@ class Broker:
             log=self._log,
         )
 
-    def _made_listener(
-        self,
-        config: NodeConfig,
-        credentials: Credentials,
-        memory: RequestMemory,
-        count_failed: Callable[[str], None],
-    ) -> Listener:
-        name = self._listener_name
-        is_sasl = config.security_protocol(name) == "SASL_PLAINTEXT"
-        return Listener(
-            self._server.service(),
-            name=name,
-            log=self._log,
-            security_protocol="SASL_PLAINTEXT" if is_sasl else "PLAINTEXT",
-            credentials=credentials.users[name],
-            features=lambda: self._cache.features,
-            limits=config.listener_limits,
-            memory=memory,
-            secret=credentials.secret,
-            stalls=self._stalls,
-            halting=STORE_FAILURES,
-            count_failed=count_failed,
-        )
-
     async def start(self) -> None:
         """Listen, and begin to seek the controllers. Raises OSError: the port, or the logs are in use."""
         self._data.lock()
-        await self._listener.start(self._host, self._port)
+        await self._listeners.start()
         registering = after(self._data.recover(), self._registration.run())
         for running in (registering, self._producer_ids.run(), self._cache.run(), *self._data.loops()):
             self._supervise(running)
@@ -202,7 +194,7 @@ class Broker:
         if self._tasks and not self.fatal.done() and not await self._registration.leave(LEAVE_S_MAX):
             self._log.warning("broker_left_unnoticed", waited_s=LEAVE_S_MAX)
         self._data.release()
-        await self._listener.stop()
+        await self._listeners.stop()
         await self._server.stop()
         await self._data.stop()
         await self._clients.close()
@@ -235,3 +227,18 @@ class Broker:
 
 def _monotonic_ms() -> int:
     return time.monotonic_ns() // 1_000_000
+
+
+def _endpoint(config: NodeConfig, name: str) -> Endpoint:
+    """What a registration says of a listener. The first one is what brokers use among themselves."""
+    return Endpoint(
+        name, *config.advertised_address(name), SECURITY_PROTOCOL_IDS[config.security_protocol(name)]
+    )
+
+
+def _by_listener(config: NodeConfig) -> dict[str, ClusterNode]:
+    """This broker as clients of each of its listeners reach it, by the listener's name."""
+    return {
+        each.name: ClusterNode(config.node_id, *config.advertised_address(each.name))
+        for each in config.client_listeners
+    }

@@ -1,13 +1,14 @@
 """What this broker tells clients about the cluster: its brokers, the active controller, and features.
 
 Source of it  DescribeCluster and ApiVersions of the active controller, requested after every heartbeat, and
-              every REFRESH_MS while something changes.
+              every REFRESH_MS while something changes; once for each listener, as brokers have an address
+              on each.
 Doubt         a picture is doubted as soon as the connection it came over is lost or a refresh fails: the
               brokers in it stay, but no controller is named until one certainly leads.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
@@ -52,12 +53,15 @@ class Picture:
 
 
 class MetadataCache:
-    """The last picture. Before the first it has this broker alone: see ``first_picture.py``."""
+    """The last picture of each listener. Before the first it has this broker alone: see ``first_picture.py``.
+
+    ``itself``: this broker, by the name of each of its listeners.
+    """
 
     def __init__(
         self,
         controllers: ControllerClient,
-        itself: ClusterNode,
+        itself: Mapping[str, ClusterNode],
         membership: Membership,
         *,
         clock_ms: Callable[[], int],
@@ -69,7 +73,7 @@ class MetadataCache:
         self._membership = membership
         self._clock_ms = clock_ms
         self._retry = Retry("describe the cluster", rng=rng, log=log)
-        self._picture = Picture((itself,))
+        self._pictures = {name: Picture((node,)) for name, node in itself.items()}
         self._features = Features(SUPPORTED_FEATURES)
         self._source: str | None = None  # which controller the picture came from
         self._wanted = asyncio.Event()
@@ -85,12 +89,13 @@ class MetadataCache:
         """Wait until ``has_picture``."""
         await self._first.wait()
 
-    def picture(self) -> Picture:
-        """The cluster as it is known now. If it is in doubt, a refresh is started."""
+    def picture(self, listener: str) -> Picture:
+        """The cluster as it is known now, with the addresses of a listener. Doubt starts a refresh."""
+        picture = self._pictures[listener]
         if self._source is not None and self._controllers.active == self._source:
-            return self._picture
+            return picture
         self.refresh()
-        return Picture(self._picture.brokers)
+        return Picture(picture.brokers)
 
     def _take_features(self, found: Features) -> None:
         """Only what has changed, so that the epoch rises with a change alone; nothing of a deposed leader."""
@@ -100,7 +105,7 @@ class MetadataCache:
 
     def itself_in(self, picture: Picture) -> ClusterNode | None:
         """This broker, if clients may use it; else another one, or None."""
-        itself = self._itself.broker_id
+        itself = next(iter(self._itself.values())).broker_id
         return min(picture.visible, key=lambda each: each.broker_id != itself, default=None)
 
     @property
@@ -126,9 +131,13 @@ class MetadataCache:
 
     async def _ask(self) -> float | None:
         """Take a new picture. Returns the seconds until the next is due; None: only when it is wanted."""
-        request = DescribeCluster(include_fenced_brokers=True)
+        pictures = {}
         try:
-            answer = await self._controllers.call(DESCRIBE_CLUSTER, request, timeout_s=CALL_TIMEOUT_S)
+            for name, itself in self._itself.items():
+                request = DescribeCluster(include_fenced_brokers=True, listener_name=name)
+                answer = await self._controllers.call(DESCRIBE_CLUSTER, request, timeout_s=CALL_TIMEOUT_S)
+                brokers = tuple(sorted(answer.brokers, key=lambda broker: broker.broker_id))
+                pictures[name] = Picture(brokers or (itself,), answer.controller_id)
             versions = await self._controllers.call(API_VERSIONS, SOFTWARE, timeout_s=CALL_TIMEOUT_S)
         except CALL_FAILURES as error:
             if isinstance(error, ApiError):
@@ -137,11 +146,9 @@ class MetadataCache:
             return self._retry.failed(error)
         self._retry.succeeded()
         self._take_features(versions.features)
-        brokers = tuple(sorted(answer.brokers, key=lambda broker: broker.broker_id))
-        picture = Picture(brokers or (self._itself,), answer.controller_id)
-        if picture != self._picture:
+        if pictures != self._pictures:
             self._settled_at_ms = self._clock_ms() + SETTLING_MS
-        self._picture = picture
+        self._pictures = pictures
         self._first.set()
         self._source = self._controllers.active
         return REFRESH_MS / 1000 if self._clock_ms() < self._settled_at_ms else None

@@ -166,7 +166,7 @@ class BrokerServer:
     ) -> None:
         if request.key_type not in (GROUP, TRANSACTION):
             raise InvalidRequest(f"key type {request.key_type} has no coordinator here")
-        coordinator = self._cache.picture().coordinator
+        coordinator = self._cache.picture(context.listener).coordinator
         if coordinator is None:
             raise CoordinatorNotAvailable("no active controller is known at the moment")
         where = (coordinator.broker_id, coordinator.host, coordinator.port)
@@ -201,7 +201,7 @@ class BrokerServer:
     ) -> None:
         if request.endpoint_type != BROKERS:
             raise InvalidRequest("this listener knows brokers; ask a controller's listener for controllers")
-        picture = self._cache.picture()
+        picture = self._cache.picture(context.listener)
         reply(
             DescribeClusterAnswer(
                 cluster_id=self._cluster_id,

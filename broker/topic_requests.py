@@ -104,23 +104,25 @@ class TopicRequests:
 
     def _metadata(self, request: Metadata, context: Context, reply: Reply[MetadataAnswer]) -> None:
         if request.topics == ():
-            reply(self._answer(()))
+            reply(self._answer((), context))
             return
         if request.topics is not None:  # as in Kafka: each once
             request = replace(request, topics=tuple(dict.fromkeys(request.topics)))
         found = None if request.topics is None else [self._find(query) for query in request.topics]
         if found is not None and all(each is not None and _is_led(each) for each in found):
-            reply(self._answer(tuple(each for each in found if each is not None)))
+            reply(self._answer(tuple(each for each in found if each is not None), context))
             return
         if len(self._waiting) >= FORWARDED_MAX:
-            reply(self._answer(self._remembered(request)))
+            reply(self._answer(self._remembered(request), context))
             return
-        self._spawn(self._fresh_metadata(request, reply))
+        self._spawn(self._fresh_metadata(request, context, reply))
 
-    async def _fresh_metadata(self, request: Metadata, reply: Reply[MetadataAnswer]) -> None:
+    async def _fresh_metadata(
+        self, request: Metadata, context: Context, reply: Reply[MetadataAnswer]
+    ) -> None:
         if request.topics is None:
             await self._topics.refresh()
-            reply(self._answer(self._topics.all()))
+            reply(self._answer(self._topics.all(), context))
             return
         answered = await self._topics.look_up(request.topics, create=request.allow_auto_topic_creation)
         by_name = {each.name: each for each in answered or () if each.name is not None}
@@ -131,7 +133,7 @@ class TopicRequests:
             if row is None and answered is None:
                 row = _answer_of(query, ErrorCode.LEADER_NOT_AVAILABLE)
             rows.append(row or _unknown(query))
-        reply(self._answer(tuple(rows)))
+        reply(self._answer(tuple(rows), context))
 
     def _remembered(self, request: Metadata) -> tuple[TopicMetadata, ...]:
         """What is known without the controller. A refusal would name no brokers, and clients drop those."""
@@ -145,12 +147,12 @@ class TopicRequests:
             return self._topics.find(query.name)
         return None if query.topic_id is None else self._topics.find_by_id(query.topic_id)
 
-    def _answer(self, topics: tuple[TopicMetadata, ...]) -> MetadataAnswer:
+    def _answer(self, topics: tuple[TopicMetadata, ...], context: Context) -> MetadataAnswer:
         """The response. Without a leader of the quorum this broker names itself: it forwards, as in KRaft.
 
         kafkajs connects to the node that is named, and fails on -1, as on a broker that was just killed.
         """
-        picture = self._cache.picture()
+        picture = self._cache.picture(context.listener)
         named = picture.coordinator or self._cache.itself_in(picture)
         return MetadataAnswer(
             cluster_id=self._cluster_id,

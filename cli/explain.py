@@ -92,7 +92,7 @@ def explain(
         source: dict[str, object] = {DIRECTORIES: [*logs]}
         subject, explained = asyncio.run(_of(_log_explainer(logs), name, given))
     else:
-        target = find_brokers(directory, bootstrap_server, command_config, anywhere=True)
+        target = find_brokers(directory, bootstrap_server, command_config)
         config = None if command_config is None else str(command_config)
         cluster, source = Cluster(target.name, config), {BOOTSTRAP_SERVER: target.name}
         subject, explained = asyncio.run(_ask(target, name, given))

@@ -12,7 +12,6 @@ from fencepost.cluster.target import (
     brokers_of,
     controllers_of,
     read_login,
-    target_anywhere,
     target_at,
 )
 
@@ -38,18 +37,12 @@ def broker_options(command: Command) -> Command:
     return _options(command, click.option("--bootstrap-server", help=help_text))
 
 
-def find_brokers(
-    directory: Path, bootstrap_server: str | None, command_config: Path | None, *, anywhere: bool = False
-) -> Target:
-    """What the options of ``broker_options`` name. Raises WrongUsage or Unreadable.
-
-    ``anywhere``: brokers of any cluster, also on other machines.
-    """
+def find_brokers(directory: Path, bootstrap_server: str | None, command_config: Path | None) -> Target:
+    """What the options of ``broker_options`` name. Raises WrongUsage or Unreadable."""
     sasl = None if command_config is None else read_login(command_config)
     if bootstrap_server is None:
         return brokers_of(open_cluster(directory), sasl)
-    at = target_anywhere if anywhere else target_at
-    return at("--bootstrap-server", bootstrap_server, sasl)
+    return target_at("--bootstrap-server", bootstrap_server, sasl)
 
 
 def _options(command: Command, bootstrap: Callable[[Command], Command]) -> Command:

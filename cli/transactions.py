@@ -98,7 +98,6 @@ def _cluster_options(command: Callable[..., R]) -> Callable[..., R]:
             directory,
             bootstrap_server or earlier.get("bootstrap_server"),
             command_config or earlier.get("command_config"),
-            anywhere=True,
         )
         return command(target=target, **options)
 

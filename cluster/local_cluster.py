@@ -80,9 +80,9 @@ class LocalNode:
     def ports(self) -> dict[str, Address]:
         """Every address that the node's process listens on, by what it is for."""
         config = self.config
+        first = {config.client_listener: "client", config.controller_listener: "controller"}
         addresses = {
-            "client": config.client_listener and config.client_listener.address,
-            "controller": config.controller_listener and config.controller_listener.address,
+            **{first.get(each, f"client {each.name}"): each.address for each in config.listeners},
             "raft": config.raft_address,
             "metrics": None if config.metrics_port is None else Address(HOST, config.metrics_port),
         }
@@ -101,14 +101,15 @@ class LocalCluster:
     @property
     def bootstrap(self) -> str:
         """What a Kafka client is given as ``bootstrap.servers``."""
-        clients = (node.config.client_listener for node in self.nodes)
-        return ",".join(str(client.address) for client in clients if client is not None)
+        clients = ((node.config, node.config.client_listener) for node in self.nodes)
+        there = ((config, client) for config, client in clients if client is not None)
+        return ",".join(str(config.advertised_address(client.name)) for config, client in there)
 
     @property
     def controllers(self) -> tuple[Address, ...]:
         """The addresses of the controller listeners."""
-        listeners = (node.config.controller_listener for node in self.nodes)
-        return tuple(listener.address for listener in listeners if listener is not None)
+        listeners = ((node.config, node.config.controller_listener) for node in self.nodes)
+        return tuple(config.advertised_address(each.name) for config, each in listeners if each is not None)
 
     def node(self, node_id: int) -> LocalNode:
         """Raises WrongUsage if there is no such node."""

@@ -152,10 +152,11 @@ async def _brokers_shown(node: LocalNode) -> set[int] | None:
     listener = node.config.client_listener
     if listener is None:
         return set()
+    address = node.config.advertised_address(listener.name)
     if node.config.security_protocol(listener.name) == SASL_PLAINTEXT:
-        return None if await _answers(listener.address) else set()
+        return None if await _answers(address) else set()
     try:
-        connection = await Connection.open(*listener.address, timeout_s=ASK_SECONDS)
+        connection = await Connection.open(*address, timeout_s=ASK_SECONDS)
         try:
             answer = await connection.call(METADATA, Metadata(topics=()), timeout_s=ASK_SECONDS)
         finally:
@@ -187,7 +188,7 @@ async def _await_answering(nodes: Sequence[LocalNode], children: Mapping[NodeId,
             while waiting:
                 _require_alive(nodes, children)
                 listener = waiting[-1].config.controller_listener or waiting[-1].config.client_listener
-                if listener is None or await _answers(listener.address):
+                if listener is None or await _answers(waiting[-1].config.advertised_address(listener.name)):
                     waiting.pop()
                 else:
                     await asyncio.sleep(POLL_SECONDS)

@@ -35,20 +35,7 @@ def target_at(option: str, text: str, sasl: tuple[str, str] | None) -> Target:
     try:
         return Target(tuple(parse_address(each.strip()) for each in text.split(",")), sasl)
     except ValueError:
-        raise WrongUsage(
-            f"{option}: expected HOST:PORT[,..] on the loopback interface, got {text!r}"
-        ) from None
-
-
-def target_anywhere(option: str, text: str, sasl: tuple[str, str] | None) -> Target:
-    """As ``target_at``, of any cluster that speaks Kafka's protocol, on any host. Raises WrongUsage."""
-    found = []
-    for each in text.split(","):
-        host, _, port = each.strip().rpartition(":")
-        if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
-            raise WrongUsage(f"{option}: expected HOST:PORT[,..], got {text!r}")
-        found.append(Address(host.removeprefix("[").removesuffix("]"), int(port)))
-    return Target(tuple(found), sasl)
+        raise WrongUsage(f"{option}: expected HOST:PORT[,..], got {text!r}") from None
 
 
 def controllers_of(cluster: LocalCluster) -> Target:
@@ -70,7 +57,8 @@ def brokers_of(cluster: LocalCluster, sasl: tuple[str, str] | None = None) -> Ta
     there = [(config, listener) for config, listener in listeners if listener is not None]
     wants_sasl = any(config.security_protocol(each.name) == SASL_PLAINTEXT for config, each in there)
     own = controllers_of(cluster).sasl if wants_sasl else None
-    return Target(tuple(each.address for _, each in there), sasl or own, cluster)
+    addresses = tuple(config.advertised_address(each.name) for config, each in there)
+    return Target(addresses, sasl or own, cluster)
 
 
 def read_login(file: Path) -> tuple[str, str]:

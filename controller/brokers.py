@@ -68,7 +68,7 @@ class Broker(msgspec.Struct, frozen=True, array_like=True):
     epoch: BrokerEpoch
     incarnation_id: uuid.UUID
     directory_id: uuid.UUID
-    endpoints: tuple[Endpoint, ...]
+    endpoints: tuple[Endpoint, ...]  # the first is the one that brokers use among themselves
     features: tuple[Feature, ...]
     rack: str | None
     fenced: bool
@@ -154,6 +154,16 @@ def require_epoch(view: View, broker_id: BrokerId, sent: BrokerEpoch) -> Broker:
         current = None if broker is None else broker.epoch
         raise StaleBrokerEpoch(broker_id=broker_id, sent=sent, current=current)
     return broker
+
+
+def endpoint_on(broker: Broker, listener_name: str) -> tuple[Endpoint, ...]:
+    """The broker's endpoint of that listener, or none. "": the one that brokers use among themselves.
+
+    A broker with one endpoint has it on every listener, whatever its name: clients have no other.
+    """
+    if not listener_name or len(broker.endpoints) == 1:
+        return broker.endpoints[:1]
+    return tuple(each for each in broker.endpoints if each.name == listener_name)[:1]
 
 
 def decide_register(

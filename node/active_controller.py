@@ -19,6 +19,7 @@ from structlog.typing import FilteringBoundLogger
 
 from fencepost.bridge.zookeeper_port import Relayed, ZookeeperPort
 from fencepost.broker.exit_reason import ExitReason
+from fencepost.broker.listeners import RoleListeners
 from fencepost.coordinator.marker_links import AnnouncementLinks, MarkerLinks
 from fencepost.coordinator.marker_sender import Done
 from fencepost.node.coordinators import Coordinators
@@ -49,14 +50,12 @@ from fencepost.quorum.replica_config import ReplicaConfig
 from fencepost.quorum.start_progress import Progress
 from fencepost.records.levels import LevelTooHigh
 from fencepost.records.types import BrokerId, Log, NodeId
-from fencepost.settings.config import CONTROLLER_LISTENER, ConfigError, NodeConfig
+from fencepost.settings.config import ConfigError, NodeConfig
 from fencepost.settings.credentials import Credentials
 from fencepost.settings.node_clock import NodeClock
 from fencepost.settings.node_identity import Identity, StoreLost, remember_store
-from fencepost.snapshots.store import STORE_FAILURES
 from fencepost.wire.dispatch import Closing
 from fencepost.wire.k27_write_txn_markers import WriteTxnMarkers
-from fencepost.wire.listener import Listener
 from fencepost.wire.request_memory import RequestMemory
 
 _STORE_OF: Final = "directory"  # store meta: the directory id of the node whose store it is
@@ -120,10 +119,8 @@ class Controller:
         self.coordinators = self._made_coordinators(credentials)
         self.transactions = self.coordinators.transactions
         self.driver.services = (self.server, *self.coordinators.driven)
-        listener = config.controller_listener
-        self._address = ("", 0) if listener is None else (listener.address.host, listener.address.port)
         self._links = self._made_links(credentials)
-        self._listener = self._made_listener(credentials, memory)
+        self._listeners = self._made_listeners(credentials, memory)
 
     def _made_driver(self) -> Driver:
         config, identity = self._config, self._identity
@@ -177,7 +174,7 @@ class Controller:
                 directory_id=identity.voter_id,
                 cluster_id=identity.cluster_id,
                 secret=credentials.secret.secret,
-                controller=self._address,
+                controller=config.advertised_address(config.controller_listeners[0].name),
                 addresses={each.node_id: (each.address.host, each.address.port) for each in config.voters},
             ),
             Events(
@@ -193,20 +190,16 @@ class Controller:
             self._rng.random,
         )
 
-    def _made_listener(self, credentials: Credentials, memory: RequestMemory | None) -> Listener:
-        config = self._config
-        return Listener(
+    def _made_listeners(self, credentials: Credentials, memory: RequestMemory | None) -> RoleListeners:
+        return RoleListeners(
+            self._config.controller_listeners,
             {**self.server.service, **self.coordinators.controller_service},
-            name=CONTROLLER_LISTENER,
+            self._config,
+            credentials,
             log=self._log,
-            security_protocol=config.security_protocol(CONTROLLER_LISTENER),  # type: ignore[arg-type]
-            credentials=credentials.users[CONTROLLER_LISTENER],
             features=features_of(lambda: self.replica.image),
-            limits=config.listener_limits,
             memory=memory,
-            secret=credentials.secret,
             stalls=self._metrics.stalls,
-            halting=STORE_FAILURES,
             count_failed=self._metrics.requests_failed_total,
         )
 
@@ -231,7 +224,7 @@ class Controller:
             self.replica.flush()
             remember_store(Path(self._config.directory), self._identity)
         await self._links.start()
-        await self._listener.start(*self._address)
+        await self._listeners.start()
         self._sweep()
         self._every("tick", TICK_S, self._tick)
         self._every("maintain", MAINTAIN_S, self._maintain)
@@ -246,7 +239,7 @@ class Controller:
         self.driver.stop()
         for timer in self._timers.values():
             timer.cancel()
-        await self._listener.stop()
+        await self._listeners.stop()
         await self._marker_links.stop()
         await self._announcement_links.stop()
         await self._links.stop()

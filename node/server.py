@@ -22,6 +22,7 @@ from fencepost.controller import brokers, cluster_version, producer_ids
 from fencepost.controller.authorization import Acls, Operation
 from fencepost.controller.brokers import (
     Broker,
+    Endpoint,
     Heartbeat,
     HeartbeatStatus,
     HeartbeatTracker,
@@ -68,7 +69,6 @@ from fencepost.wire.k64_unregister_broker import UNREGISTER_BROKER
 from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 from fencepost.wire.k20021_migrate import MIGRATE, Migrate, Migrated
 
-LISTENER_NAME: Final = "CONTROLLER"
 STALL_MS: Final = 2_000  # between two calls of ``sweep``, which come twice a second
 
 
@@ -297,7 +297,7 @@ class ControllerServer:
             for peer in replica.peers
         ]
         nodes = tuple(
-            QuorumNode(node, (NodeListener(LISTENER_NAME, host, port),))
+            QuorumNode(node, (NodeListener(self._config.controller_names[0], host, port),))
             for node, (host, port) in sorted(self._controllers().items())
         )
         partition = QuorumPartition(
@@ -375,14 +375,14 @@ class ControllerServer:
             cluster_id=self._cluster_id,
             controller_id=self._replica.config.node_id,
             brokers=tuple(
-                _cluster_node(broker)
+                _cluster_node(broker, endpoint)
                 for _, broker in view.items(brokers.BROKERS)
                 if request.include_fenced_brokers or not broker.fenced
+                for endpoint in brokers.endpoint_on(broker, request.listener_name)
             ),
             endpoint_type=request.endpoint_type,
         )
 
 
-def _cluster_node(broker: Broker) -> ClusterNode:
-    endpoint = broker.endpoints[0]
+def _cluster_node(broker: Broker, endpoint: Endpoint) -> ClusterNode:
     return ClusterNode(broker.broker_id, endpoint.host, endpoint.port, broker.rack, broker.fenced)

@@ -20,13 +20,11 @@ from fencepost.settings.config_values import (
     INT32_MAX,
     INT64_MAX,
     ITEMS_MAX,
-    LISTENER,
     MILLISECONDS,
     PATH,
     PLAINTEXT,
     PORT,
     PRINCIPAL,
-    PROTOCOL,
     REPLICATION_FACTOR_MAX,
     SASL_PLAINTEXT,
     TEXT,
@@ -40,7 +38,7 @@ from fencepost.settings.config_values import (
     list_of,
     number,
 )
-from fencepost.settings.transaction_config import TransactionConfig
+from fencepost.settings.listener_config import ListenerConfig, checks_of_listeners, is_loopback
 from fencepost.wire.frame import FRAME_BYTES_MAX
 from fencepost.wire.limits import (
     CONNECTIONS_IDLE_MS_MAX,
@@ -75,21 +73,14 @@ class ConfigError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeConfig(TransactionConfig):
+class NodeConfig(ListenerConfig):
     """The configuration of one node. A field's ``key`` is its name in the file; None = the key is absent.
 
     Raises ConfigError when two settings contradict each other.
     """
 
-    node_id: NodeId = field(metadata=keyed("node.id", integer(0, INT32_MAX)))
-    roles: tuple[str, ...] = field(metadata=keyed("process.roles", list_of(choice("controller", "broker"))))
     log_directories: tuple[Path, ...] = field(metadata=keyed("log.dirs", list_of(PATH)))
     metadata_directory: Path | None = field(default=None, metadata=keyed("metadata.log.dir", PATH))
-    listeners: tuple[ListenerAddress, ...] = field(metadata=keyed("listeners", list_of(LISTENER)))
-    security_protocols: tuple[tuple[str, str], ...] = field(
-        default=((CONTROLLER_LISTENER, PLAINTEXT), (PLAINTEXT, PLAINTEXT)),
-        metadata=keyed("listener.security.protocol.map", list_of(PROTOCOL)),
-    )
     voters: tuple[Voter, ...] = field(
         default=(), metadata=keyed("controller.quorum.voters", list_of(VOTER, items_max=VOTERS_MAX))
     )
@@ -228,26 +219,6 @@ class NodeConfig(TransactionConfig):
         return self.metadata_directory or self.log_directories[0]
 
     @property
-    def is_controller(self) -> bool:
-        """Whether this node is a voter of the quorum."""
-        return "controller" in self.roles
-
-    @property
-    def is_broker(self) -> bool:
-        """Whether this node serves clients."""
-        return "broker" in self.roles
-
-    @property
-    def controller_listener(self) -> ListenerAddress | None:
-        """Where the controller APIs are served; None without the controller role."""
-        return next((each for each in self.listeners if each.name == CONTROLLER_LISTENER), None)
-
-    @property
-    def client_listener(self) -> ListenerAddress | None:
-        """Where clients are served; None without the broker role."""
-        return next((each for each in self.listeners if each.name != CONTROLLER_LISTENER), None)
-
-    @property
     def controllers_at_first(self) -> dict[NodeId, tuple[str, int]]:
         """Where the voters' controller listeners should be, until each says so itself; {}: not known."""
         voters, servers = self.voters, self.controller_bootstrap
@@ -271,10 +242,6 @@ class NodeConfig(TransactionConfig):
             failed_authentication_delay_ms=self.failed_authentication_delay_ms,
         )
 
-    def security_protocol(self, listener_name: str) -> str:
-        """``PLAINTEXT`` or ``SASL_PLAINTEXT``: how the listener of that name is spoken to."""
-        return dict(self.security_protocols).get(listener_name, PLAINTEXT)
-
     def render(self) -> str:
         """The properties file that says this. Settings at their default are left out."""
         lines = []
@@ -287,7 +254,8 @@ class NodeConfig(TransactionConfig):
 
 def _checks(config: NodeConfig) -> Iterator[tuple[bool, str]]:
     """What must hold between settings, with the complaint if it does not."""
-    yield from _checks_of_listeners(config)
+    yield from checks_of_listeners(config)
+    yield from _checks_of_peers(config)
     yield (
         config.raft_heartbeat_interval_ms < config.election_timeout_ms_min,
         "quorum.heartbeat.interval.ms must be less than quorum.election.timeout.ms.min",
@@ -331,22 +299,9 @@ def _checks(config: NodeConfig) -> Iterator[tuple[bool, str]]:
     yield from _checks_of_size(config)
 
 
-def _checks_of_listeners(config: NodeConfig) -> Iterator[tuple[bool, str]]:
-    """Who listens where, and proves what to whom."""
-    names = [each.name for each in config.listeners]
-    clients = [name for name in names if name != CONTROLLER_LISTENER]
-    serves_sasl = any(config.security_protocol(name) == SASL_PLAINTEXT for name in names)
-    yield bool(config.roles), "process.roles: expected controller, broker or both; got none"
+def _checks_of_peers(config: NodeConfig) -> Iterator[tuple[bool, str]]:
+    """Who proves what to whom."""
     yield bool(config.log_directories), "log.dirs: expected at least one directory"
-    yield len(set(names)) == len(names), "listeners: a name is there twice"
-    yield (
-        config.is_controller == (CONTROLLER_LISTENER in names),
-        "listeners: a CONTROLLER listener is needed with the controller role, and only with it",
-    )
-    yield (
-        len(clients) == (1 if config.is_broker else 0),
-        f"listeners: expected one client listener with the broker role, none without; got {clients}",
-    )
     yield bool(config.controller_bootstrap), "controller.quorum.bootstrap.servers: expected at least one"
     yield (
         not config.is_controller or config.raft_address is not None,
@@ -356,9 +311,18 @@ def _checks_of_listeners(config: NodeConfig) -> Iterator[tuple[bool, str]]:
         len({each.node_id for each in config.voters}) == len(config.voters),
         "controller.quorum.voters: a node id is there twice",
     )
+    raft = config.raft_address
+    yield (
+        raft is None or is_loopback(raft) or config.allow_insecure,
+        (
+            f"controller.quorum.voters: the links to voters listen on {raft}, which others than this host "
+            "may reach, and go in the clear: use loopback addresses; or "
+            "fencepost.allow.insecure.listeners=true if all who can listen may read and change everything"
+        ),
+    )
     yield config.secret_file is not None, EVERY_NODE_PROVES
     yield (
-        not serves_sasl or config.sasl_users_file is not None,
+        not config.serves_sasl or config.sasl_users_file is not None,
         "sasl.plain.users.file: a SASL_PLAINTEXT listener needs the users' passwords",
     )
 

@@ -4,6 +4,7 @@ Inverse     ``kind.parse(kind.render(value)) == value``. ``parse`` raises ValueE
 """
 
 import ipaddress
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -12,8 +13,9 @@ from fencepost.records.types import NodeId
 
 PLAINTEXT: Final = "PLAINTEXT"
 SASL_PLAINTEXT: Final = "SASL_PLAINTEXT"
+SECURITY_PROTOCOLS: Final = (PLAINTEXT, SASL_PLAINTEXT)
 CONTROLLER_LISTENER: Final = "CONTROLLER"
-"""The listener that serves the controller APIs. Every other name is a client listener."""
+"""The listener that serves the controller APIs, unless ``controller.listener.names`` says another."""
 
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
@@ -21,9 +23,12 @@ DAY_MS: Final = 24 * 3_600_000
 REPLICATION_FACTOR_MAX: Final = 2**15 - 1  # an int16 on the wire
 ITEMS_MAX: Final = 1_000  # of a list in one value
 
+_HOST: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,253}[A-Za-z0-9.])?")
+_HOST_OR_NONE: Final = re.compile(f"({_HOST.pattern})?")
+
 
 class Address(NamedTuple):
-    """Where a socket listens or is reached: a loopback host (until there is TLS) and a port."""
+    """Where a socket listens or is reached: a name or an IP address, and a port. Host "": every interface."""
 
     host: str
     port: int
@@ -111,11 +116,23 @@ def list_of(kind: Kind, separator: str = ",", items_max: int = ITEMS_MAX) -> Kin
 
 
 def parse_address(text: str) -> Address:
-    """Read ``host:port`` or ``[ipv6]:port``. Raises ValueError unless loopback, port 1 .. 65535."""
+    """Read ``host:port`` or ``[ipv6]:port``; a name is looked up when it is used, each time.
+
+    Raises ValueError unless host and port, 1 .. 65535, can be ones.
+    """
+    return _parse_endpoint(text, _HOST)
+
+
+def _parse_endpoint(text: str, pattern: "re.Pattern[str]") -> Address:
     host, colon, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
     ensure(colon == ":" and port.isascii() and port.isdigit() and 1 <= int(port) <= 65535)
-    ensure(host == "localhost" or ipaddress.ip_address(host).is_loopback)
+    if host.startswith("[") or ":" in host:
+        host = host.removeprefix("[").removesuffix("]")
+        ensure(ipaddress.ip_address(host).version == 6)
+    elif host.replace(".", "").isdigit():
+        ensure(ipaddress.ip_address(host).version == 4)
+    else:
+        ensure(pattern.fullmatch(host) is not None)
     return Address(host, int(port))
 
 
@@ -125,16 +142,27 @@ def _parse_voter(text: str) -> Voter:
     return Voter(NodeId(int(node_id)), parse_address(address))
 
 
+def _parse_listener_name(text: str) -> str:
+    ensure(re.fullmatch(r"[A-Za-z0-9_-]{1,255}", text) is not None)
+    return text.upper()  # as in Kafka, where case does not count
+
+
 def _parse_listener(text: str) -> ListenerAddress:
     name, separator, address = text.partition("://")
-    ensure(bool(separator) and name.replace("_", "").isalnum() and name == name.upper())
-    return ListenerAddress(name, parse_address(address))
+    ensure(bool(separator))
+    return ListenerAddress(_parse_listener_name(name), _parse_endpoint(address, _HOST_OR_NONE))
+
+
+def _parse_advertised(text: str) -> ListenerAddress:
+    found = _parse_listener(text)
+    ensure(found.address.host not in ("", "0.0.0.0", "::"))  # noqa: S104
+    return found
 
 
 def _parse_protocol(text: str) -> tuple[str, str]:
     name, colon, protocol = text.partition(":")
-    ensure(bool(name) and colon == ":" and protocol in (PLAINTEXT, SASL_PLAINTEXT))
-    return name, protocol
+    ensure(colon == ":" and protocol.strip() in SECURITY_PROTOCOLS)
+    return _parse_listener_name(name.strip()), protocol.strip()
 
 
 def _parse_principal(text: str) -> str:
@@ -155,12 +183,16 @@ BOOLEAN: Final = Kind(
 PORT: Final = integer(1, 65535)
 PATH: Final = Kind("a path", lambda text: Path(_parse_text(text)))
 TEXT: Final = Kind("some text", _parse_text)
-ADDRESS: Final = Kind("host:port, the host on the loopback interface", parse_address)
-VOTER: Final = Kind("ID@host:port, the host on the loopback interface", _parse_voter, "{0[0]}@{0[1]}".format)
-LISTENER: Final = Kind(
-    "NAME://host:port, the host on the loopback interface", _parse_listener, "{0[0]}://{0[1]}".format
+ADDRESS: Final = Kind("host:port or [IPv6]:port", parse_address)
+VOTER: Final = Kind("ID@host:port or ID@[IPv6]:port", _parse_voter, "{0[0]}@{0[1]}".format)
+LISTENER_NAME: Final = Kind("the name of a listener", _parse_listener_name)
+LISTENER: Final = Kind("NAME://host:port or NAME://[IPv6]:port", _parse_listener, "{0[0]}://{0[1]}".format)
+ADVERTISED: Final = Kind(
+    "NAME://host:port or NAME://[IPv6]:port, an address that others connect to",
+    _parse_advertised,
+    "{0[0]}://{0[1]}".format,
 )
-PROTOCOL: Final = Kind(f"NAME:{PLAINTEXT} or NAME:{SASL_PLAINTEXT}", _parse_protocol, ":".join)
+PROTOCOL: Final = Kind("NAME:PROTOCOL, one of " + ", ".join(SECURITY_PROTOCOLS), _parse_protocol, ":".join)
 PRINCIPAL: Final = Kind("User:NAME", _parse_principal)
 MILLISECONDS: Final = integer(1, INT32_MAX)
 BYTES: Final = integer(0, INT64_MAX)

@@ -29,6 +29,7 @@ from fencepost.wire.k18_api_versions import (
     Features,
 )
 from fencepost.wire.k36_sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticate
+from fencepost.wire.listening import host_port
 from fencepost.wire.stalls import Stalls
 from fencepost.wire.steps import Steps
 
@@ -104,7 +105,7 @@ class Connection(asyncio.Protocol):
         except (OSError, TimeoutError, ConnectionLost, RequestTimeout) as error:
             connection.close()
             reason = str(error) or "timed out"
-            raise NotConnected(f"no connection to {host}:{port}: {reason}") from error
+            raise NotConnected(f"no connection to {connection.address}: {reason}") from error
         except BaseException:
             connection.close()
             raise
@@ -113,7 +114,7 @@ class Connection(asyncio.Protocol):
     @property
     def address(self) -> str:
         """The server's address as ``host:port``."""
-        return f"{self.peer[0]}:{self.peer[1]}"
+        return host_port(*self.peer)
 
     @property
     def is_open(self) -> bool:

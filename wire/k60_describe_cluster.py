@@ -2,6 +2,10 @@
 
 1   endpoint_type: 1 the brokers, 2 the controllers (KIP-919)
 2   include_fenced_brokers, is_fenced
+
+Ours    a tagged field of the request, 1000, ``listener_name``: the addresses of that listener are requested.
+        Brokers request those of each listener that they have. Without it, as in Kafka and from an earlier
+        node: the addresses of the listener that brokers use among themselves.
 """
 
 from dataclasses import dataclass
@@ -9,6 +13,8 @@ from typing import Final
 
 from fencepost.controller.errors import ApiError
 from fencepost.records.types import NodeId
+from fencepost.records.varint import unsigned
+from fencepost.wire.cursor import Reader, read
 from fencepost.wire.dispatch import BROKER, CONTROLLER, Api
 from fencepost.wire.errors import message_of, raise_for
 from fencepost.wire.request_limits import SMALL
@@ -22,11 +28,15 @@ OPERATIONS_OMITTED: Final = -(2**31)  # Kafka's "authorized operations were not 
 
 @dataclass(frozen=True, slots=True)
 class DescribeCluster:
-    """A request for the cluster's brokers and controller (API key 60)."""
+    """A request for the cluster's brokers and controller (API key 60).
+
+    ``listener_name``: whose addresses are requested; "": that which brokers use among themselves.
+    """
 
     endpoint_type: int = BROKERS
     include_cluster_authorized_operations: bool = False
     include_fenced_brokers: bool = False
+    listener_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +61,24 @@ class DescribeClusterAnswer:
     cluster_authorized_operations: int = OPERATIONS_OMITTED
 
 
+LISTENER_NAME_TAG: Final = 1000
+_TAGS_AT: Final = (1, 2, 3)  # by version: after one to three fields of a byte each
+_TAGS: Final = {LISTENER_NAME_TAG: Reader.string}
+
 _REQUEST: Final = Message(60, "request")
 _RESPONSE: Final = Message(60, "response", {"brokers": ClusterNode})
 
 
 def _decode_request(version: int, body: Buffer) -> DescribeCluster:
-    return DescribeCluster(**_REQUEST.decode(version, body))
+    fields = _REQUEST.decode(version, body)
+    reader = Reader(body, flexible=True)
+    reader.position = _TAGS_AT[version]
+    tags = read(f"DescribeCluster v{version}", reader, lambda each: each.tags(_TAGS))
+    return DescribeCluster(**fields, listener_name=tags.get(LISTENER_NAME_TAG, ""))
 
 
 def _encode_request(version: int, request: DescribeCluster) -> bytes:
-    return _REQUEST.encode(
+    body = _REQUEST.encode(
         version,
         {
             "include_cluster_authorized_operations": request.include_cluster_authorized_operations,
@@ -68,6 +86,11 @@ def _encode_request(version: int, request: DescribeCluster) -> bytes:
             "include_fenced_brokers": request.include_fenced_brokers,
         },
     )
+    if not request.listener_name:
+        return body
+    name = request.listener_name.encode()
+    value = unsigned(len(name) + 1) + name
+    return body[: _TAGS_AT[version]] + b"\1" + unsigned(LISTENER_NAME_TAG) + unsigned(len(value)) + value
 
 
 def _encode_response(version: int, answer: DescribeClusterAnswer, throttle_ms: int) -> bytes:

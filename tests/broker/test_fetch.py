@@ -142,7 +142,7 @@ def test_a_fetch_adds_no_records_to_too_many_unread_replies(
     async def story() -> None:
         async with hosting(tmp_path, HERE, HERE) as on:
             await produced(on, produce(batch(b"a"), batch(b"b")))
-            memory = on.broker._listener.memory
+            memory = on.broker._listeners.all[0].memory
             unread = memory.replies_bytes_max - room
             memory.replies += unread
             answer = await on.call(FETCH, fetch(0, wait_ms=30, partitions=2), 12)

@@ -43,7 +43,7 @@ class Stage:
         log, self.logged = captured_log()
         self.cache = MetadataCache(
             self.client,
-            ITSELF,
+            {"PLAINTEXT": ITSELF},
             Membership("User:broker-1", CLUSTER_ID),
             clock_ms=lambda: self.now_ms,
             rng=Random(2),
@@ -52,9 +52,9 @@ class Stage:
         self.running = asyncio.create_task(self.cache.run())
 
     async def sees(self, holds: Callable[[Picture], bool]) -> Picture:
-        while not holds(self.cache.picture()):
+        while not holds(self.cache.picture("PLAINTEXT")):
             await asyncio.sleep(0.001)
-        return self.cache.picture()
+        return self.cache.picture("PLAINTEXT")
 
     async def settle(self, controller: FakeController) -> None:
         """Go to where nothing is asked unasked: the last change is long ago, and a refresh has seen that."""
@@ -89,9 +89,9 @@ def test_before_the_first_answer_the_broker_shows_itself_and_no_controller() -> 
         controller = FakeController()
         controller.script(DESCRIBE_CLUSTER, *[SILENCE] * 10_000)
         async with stage(controller) as on:
-            assert on.cache.picture() == Picture((ITSELF,))
+            assert on.cache.picture("PLAINTEXT") == Picture((ITSELF,))
             await controller.count(DESCRIBE_CLUSTER, 1)
-            assert on.cache.picture() == Picture((ITSELF,))
+            assert on.cache.picture("PLAINTEXT") == Picture((ITSELF,))
 
     play(story)
 
@@ -127,7 +127,9 @@ def test_while_something_changed_lately_more_changes_are_looked_for_unasked() ->
         async with stage(controller) as on:
             await on.sees(lambda picture: picture.controller_id == 1)
             controller.brokers = (ITSELF, SECOND)
-            while on.cache._picture.brokers != controller.brokers:  # without asking: that is the point
+            while (
+                on.cache._pictures["PLAINTEXT"].brokers != controller.brokers
+            ):  # without asking: that is the point
                 await asyncio.sleep(0.001)
 
     play(story)

@@ -20,7 +20,7 @@ from fencepost.client.explain import Explained, Held, PartitionHeld, Wedged
 from fencepost.client.inquiry import Unanswered
 from fencepost.client.types import TopicPartition
 from fencepost.cluster.console import Unreadable, WrongUsage
-from fencepost.cluster.target import target_anywhere
+from fencepost.cluster.target import target_at
 from fencepost.controller.transactions.describe import ListedTransaction, ListTransactionsAnswer
 from fencepost.records.open_transactions import (
     Coordinated,
@@ -372,9 +372,9 @@ def test_what_cannot_be_answered(
 def test_brokers_may_be_anywhere(text: str, expected: str | None) -> None:
     if expected is None:
         with pytest.raises(WrongUsage, match="expected HOST:PORT"):
-            target_anywhere("--bootstrap-server", text, None)
+            target_at("--bootstrap-server", text, None)
     else:
-        assert target_anywhere("--bootstrap-server", text, None).name == expected
+        assert target_at("--bootstrap-server", text, None).name == expected
 
 
 def test_a_cluster_that_does_not_answer(capsys: Capture) -> None:

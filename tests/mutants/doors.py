@@ -14,7 +14,26 @@ OPEN_FILES: Final = "tests/broker/log/test_open_files.py::"
 PRODUCERS: Final = "tests/broker/log/test_many_producers.py::"
 DESCRIPTORS: Final = "tests/broker/test_descriptors.py::"
 
+CONFIG: Final = "tests/settings/test_config.py::"
+LISTENERS: Final = "tests/processes/test_listeners.py::"
+
 DOORS: Final = (
+    Mutant(
+        "insecure-listener-accepted",
+        "a listener without authentication that others than this host reach is refused",
+        "settings/listener_config.py",
+        "    return config.allow_insecure or is_loopback(listener.address)\n",
+        "    return True\n",
+        (CONFIG + "test_a_wrong_file_is_refused_with_the_reason",),
+    ),
+    Mutant(
+        "one-address-on-every-listener",
+        "a client is given the addresses of the listener that it came in by",
+        "controller/brokers.py",
+        "    if not listener_name or len(broker.endpoints) == 1:\n",
+        "    if True:\n",
+        (LISTENERS + "test_each_listener_gives_the_addresses_that_are_reached_from_there",),
+    ),
     Mutant(
         "large-frames-unbounded",
         "past the bound large frames are not read",

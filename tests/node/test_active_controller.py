@@ -258,7 +258,7 @@ def test_timers_are_events(controller_of: Callable[[], Controller]) -> None:
             finally:
                 for timer in controller._timers.values():
                     timer.cancel()
-                await controller._listener.stop()
+                await controller._listeners.stop()
                 await controller._links.stop()
 
     run(story)

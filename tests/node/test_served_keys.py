@@ -54,7 +54,8 @@ def test_each_listener_serves_the_keys_that_are_registered_for_it(tmp_path: Path
             config, identity, credentials, log, NodeMetrics(), coordinator=node.coordinators.client_service
         )
         alone = Broker(config, identity, credentials, log, NodeMetrics())
-        return sorted(node._listener.apis), sorted(both._listener.apis), sorted(alone._listener.apis)
+        by_node, by_both, by_alone = (sorted(each._listeners.all[0].apis) for each in (node, both, alone))
+        return by_node, by_both, by_alone
 
     by_controller, by_node, by_broker = asyncio.run(served())
     assert by_controller == listed(CONTROLLER)

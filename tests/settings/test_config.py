@@ -70,6 +70,37 @@ def test_a_broker_alone_needs_no_voters() -> None:
     assert config.controller_listener is None
 
 
+OPEN = {"fencepost.allow.insecure.listeners": "true"}
+TWO = "INSIDE://127.0.0.1:9093,OUTSIDE://127.0.0.1:9094"
+
+
+def test_several_listeners_by_kafkas_names() -> None:
+    config = read(
+        listeners="outside://[::1]:9094,INSIDE://127.0.0.1:9093,QUORUM://127.0.0.1:9193",
+        advertised_listeners="OUTSIDE://kafka.example.com:19094,QUORUM://127.0.0.3:9193",
+        listener_security_protocol_map="INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
+        inter_broker_listener_name="INSIDE",
+        controller_listener_names="QUORUM",
+    )
+    assert [each.name for each in config.client_listeners] == ["INSIDE", "OUTSIDE"]
+    assert [each.name for each in config.controller_listeners] == ["QUORUM"]
+    assert config.advertised_address("OUTSIDE") == Address("kafka.example.com", 19094)
+    assert config.advertised_address("QUORUM") == Address("127.0.0.3", 9193)
+    assert config.advertised_address("INSIDE") == Address("127.0.0.1", 9093)
+
+
+@table("host", ["10.0.0.1", "[fd00::1]", "node-1.example.com", "127.0.0.1", "[::1]", "localhost"], ids=str)
+def test_any_address_will_do_if_the_operator_says_so(host: str) -> None:
+    config = read(
+        fencepost_allow_insecure_listeners="true",
+        listeners=f"PLAINTEXT://{host}:9093,CONTROLLER://:9193",
+        advertised_listeners=f"CONTROLLER://{host}:9193",
+        controller_quorum_voters=f"2@{host}:9293",
+    )
+    assert str(config.advertised_address("PLAINTEXT")) == f"{host}:9093"
+    assert parse_properties(config.render(), FILE) == config
+
+
 REFUSED = [
     pytest.param({"producer.id.block.sise": "5"}, "did you mean producer.id.block.size", id="misspelled-key"),
     pytest.param({"zzz": "5"}, ", node.id, process.roles", id="key-like-no-other"),
@@ -81,9 +112,75 @@ REFUSED = [
     pytest.param({"process.roles": "controller,zookeeper"}, "one of controller, broker", id="unknown-role"),
     pytest.param({"process.roles": "controller,controller"}, "none twice", id="role-twice"),
     pytest.param({"process.roles": ""}, "process.roles", id="no-role"),
-    pytest.param({"process.roles": "controller"}, "one client listener", id="client-listener-without-broker"),
+    pytest.param(
+        {"process.roles": "controller"}, "at least one client listener", id="client-listener-without-broker"
+    ),
     pytest.param({"listeners": "PLAINTEXT://127.0.0.1:9093"}, "CONTROLLER listener", id="no-controller"),
-    pytest.param({"listeners": "PLAINTEXT://10.0.0.1:9093"}, "loopback", id="listener-off-loopback"),
+    pytest.param(
+        {"listeners": "PLAINTEXT://10.0.0.1:9093,CONTROLLER://127.0.0.1:9193"},
+        "listens on 10.0.0.1:9093, which others than this host may reach, and it asks no one who they are",
+        id="listener-off-loopback",
+    ),
+    pytest.param(
+        {"listeners": "PLAINTEXT://127.0.0.1:9093,CONTROLLER://[fd00::1]:9193"},
+        "CONTROLLER (PLAINTEXT) listens on [fd00::1]:9193",
+        id="controllers-off-loopback",
+    ),
+    pytest.param(
+        {"listeners": "PLAINTEXT://:9093,CONTROLLER://127.0.0.1:9193"},
+        "which others than this host may reach",
+        id="listener-on-every-interface",
+    ),
+    pytest.param(
+        {"listeners": "PLAINTEXT://kafka-1:9093,CONTROLLER://127.0.0.1:9193"},
+        "which others than this host may reach",
+        id="listener-on-a-name",
+    ),
+    pytest.param(
+        {
+            "listeners": "SASL_PLAINTEXT://10.0.0.1:9093,CONTROLLER://127.0.0.1:9193",
+            "sasl.plain.users.file": "users",
+        },
+        "passwords go over it in the clear",
+        id="passwords-in-the-clear-off-loopback",
+    ),
+    pytest.param({"controller.quorum.voters": "2@10.0.0.1:9293"}, "go in the clear", id="links-off-loopback"),
+    pytest.param(
+        {**OPEN, "listeners": "PLAINTEXT://0.0.0.0:9093,CONTROLLER://127.0.0.1:9193"},
+        "advertised.listeners: expected PLAINTEXT://HOST:PORT",
+        id="every-interface-advertised",
+    ),
+    pytest.param(
+        {"advertised.listeners": "PLAINTEXT://0.0.0.0:9093"},
+        "an address that others connect to",
+        id="wildcard-advertised",
+    ),
+    pytest.param(
+        {"advertised.listeners": "OUTSIDE://127.0.0.1:9093"},
+        "OUTSIDE is not among listeners",
+        id="unknown-name-advertised",
+    ),
+    pytest.param(
+        {"listeners": f"{TWO},CONTROLLER://127.0.0.1:9193"},
+        "inter.broker.listener.name is missing: which of INSIDE, OUTSIDE",
+        id="no-inter-broker-listener",
+    ),
+    pytest.param(
+        {"listeners": f"{TWO},CONTROLLER://127.0.0.1:9193", "inter.broker.listener.name": "CONTROLLER"},
+        "inter.broker.listener.name=CONTROLLER: expected a client listener",
+        id="controllers-between-brokers",
+    ),
+    pytest.param(
+        {"listeners": f"{TWO},CONTROLLER://127.0.0.1:9193", "inter.broker.listener.name": "INSIDE"},
+        "no security protocol is given for listener INSIDE",
+        id="unmapped-of-several",
+    ),
+    pytest.param({"controller.listener.names": ""}, "at least one name", id="no-controller-name"),
+    pytest.param({"controller.listener.names": "QUORUM"}, "a QUORUM listener", id="controllers-elsewhere"),
+    pytest.param({"listeners": "PLAINTEXT://10.0.0.999:1"}, "listeners: expected", id="no-such-ipv4"),
+    pytest.param({"listeners": "PLAINTEXT://[::g]:1"}, "listeners: expected", id="no-such-ipv6"),
+    pytest.param({"listeners": "PLAINTEXT://a b:1"}, "listeners: expected", id="host-with-a-space"),
+    pytest.param({"listeners": f"PLAINTEXT://{'a' * 256}:1"}, "listeners: expected", id="host-too-long"),
     pytest.param({"listeners": "PLAINTEXT://127.0.0.1:0"}, "listeners: expected", id="port-0"),
     pytest.param({"listeners": "PLAINTEXT://127.0.0.1:65536"}, "listeners: expected", id="port-too-high"),
     pytest.param({"controller.quorum.voters": "1@127.0.0.1:1"}, "not among the voters", id="not-a-voter"),
