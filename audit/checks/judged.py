@@ -127,6 +127,32 @@ _EPOCHS_AHEAD: Final = findings(
     coordinator_partition="decided_by",
 )
 
+LEFT_OUT: Final = Text("""
+    SELECT n.*, d.decided, d.decided_by FROM named_rows n JOIN (
+        SELECT w.id, min(o."offset") AS decided, min(o.partition) AS decided_by
+        FROM named_rows w
+        JOIN stories_judged o ON o.kind = 'outcome' AND o.outcome = 0 AND o.producer_id = w.producer_id
+         AND o.producer_epoch = w.producer_epoch AND o.prepared_ms <= w.at_ms
+        JOIN transaction_states s ON s.topic = o.topic AND s.partition = o.partition
+         AND s."offset" = o.completed_offset AND s.timestamp_ms >= w.at_ms
+        ANTI JOIN outcomes p ON p.topic = o.topic AND p.partition = o.partition AND p."offset" = o."offset"
+         AND p.part_topic = w.topic AND p.part_partition = w.partition
+        WHERE w.kind = 'note' AND w.rule = 'operator' GROUP BY w.id
+    ) AS d ON d.id = n.id
+""")
+"""Aborts of data that no transaction has, taken for an operator's, while the coordinator carried out an abort
+of their producer: its records do not name the partition."""
+
+_LEFT_OUT: Final = findings(
+    "markers",
+    "without_transaction",
+    "left_out",
+    " ".join(name for name in _HAS.split() if name not in ("id", "rule", "cause")),
+    subject="{subject}",
+    detail="an abort marker, and the transaction that the coordinator aborted then (offset {decided} of its"
+    " log, partition {decided_by}) does not name this partition",
+)
+
 RECORDS_ONCE: Final = Text("""
     SELECT * FROM (
         SELECT r.*, CASE WHEN path LIKE '%.log' OR path LIKE '%.checkpoint' OR fault <> 'record' THEN 'record'
@@ -166,10 +192,12 @@ CATALOGUE: Final[Catalogue] = {
     "epochs_ahead": EPOCHS_AHEAD,
     "missing_partitions": MISSING_PARTITIONS,
     "not_given_partitions": NOT_GIVEN,
+    "left_out": LEFT_OUT,
     "records_once": RECORDS_ONCE,
     **{f"{name}_findings": Text(judged_findings(name)) for name in WALKED},
     **{f"{name}_unknown": Text(judged_unknown(name)) for name in WALKED},
     "epochs_findings": Text(union(judged_findings("epochs"), _EPOCHS_AHEAD)),
+    "markers_findings": Text(union(judged_findings("markers"), _LEFT_OUT)),
     "replicas_unknown": Text(union(judged_unknown("replicas"), _REPLICAS_UNKNOWN)),
     f"{INTEGRITY}_findings": Text(union(judged_findings(INTEGRITY), _RECORD_FINDINGS, directories.FINDINGS)),
     f"{INTEGRITY}_unknown": Text(union(judged_unknown(INTEGRITY), _OWN_UNKNOWN, directories.UNKNOWN)),

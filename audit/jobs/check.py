@@ -40,7 +40,7 @@ _NOTES: Final = """
                    PARTITION BY f."check", f.rule
                    ORDER BY f.topic, f.partition, f."offset", f.path, f.position
                ) AS turn
-        FROM named_rows f WHERE f.kind = 'note' AND f.rule <> 'start'
+        FROM named_rows f ANTI JOIN left_out l ON l.id = f.id WHERE f.kind = 'note' AND f.rule <> 'start'
     ) AS numbered WHERE turn = 1 ORDER BY "check", rule
 """
 """One row for each check and rule. That old records were deleted by right is true of most logs: left out."""

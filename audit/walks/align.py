@@ -25,6 +25,7 @@ OTHER_EPOCH: Final = "other epoch"
 
 _COST: Final = {SAME: 0, WRONG: 350, UNENDED: 500, EXCHANGED: 550, MISSING: 500, RETRY: 10, OPERATOR: 300,
                 EXTRA: 250, BEFORE: 0, PENDING: 0, OTHER_EPOCH: 240}  # fmt: skip
+_WRONG_ALONE: Final = 100  # no other transaction has its epoch; or what it ended is not kept
 _SPLITS: Final = 70  # more for a marker that would end data of another transaction
 _UNTIMELY: Final = 12
 _BEFORE_IT: Final = 2  # of a time before its decision, by less than clocks differ
@@ -174,7 +175,8 @@ def _together(sides: Sides, outcome: Row, turn: Row, at: int) -> tuple[str, int]
         return (UNENDED, _COST[UNENDED]) if outcome["completed_offset"] is not None else (PENDING, 0)
     if decided == OPEN:
         return PENDING, 400
-    return WRONG, _COST[WRONG]
+    is_alone = outcome["is_v2"] or (not turn["batches"] and (turn["since_offset"] or 0) < sides.kept_from)
+    return WRONG, _WRONG_ALONE if is_alone else _COST[WRONG]
 
 
 def _untimely(sides: Sides, outcome: Row, turn: Row, at: int) -> int:
@@ -246,7 +248,7 @@ def _unexplained(sides: Sides, at: int, turn_at: int) -> tuple[str, int]:
         )  # fmt: skip
         if is_empty and again:
             return RETRY, _COST[RETRY]
-        if not is_empty and turn["control_type"] == ABORT:
+        if not is_empty and turn["control_type"] == ABORT and turn["producer_epoch"] == turn["data_epoch"]:
             return OPERATOR, _COST[OPERATOR]
     cost = _COST[EXTRA] + (0 if is_empty else _SPLITS)
     return EXTRA, cost - (_AT_THE_END if at == len(sides.outcomes) else 0)

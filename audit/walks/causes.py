@@ -290,6 +290,7 @@ _LINKS: Final = (
     _Rule(("sequences.none",), ("sequences.gap",), _between),
     _Rule(("markers.early", "markers.exchanged"), ("sequences", "fencing", "epochs"),
           _PARTITION_AND_PRODUCER),
+    _Rule(("markers.wrong_outcome",), ("groups.aborted",), _same("producer_id", "producer_epoch")),
     _Rule(("markers.missing",), ("sequences", "fencing.zombie"), _PARTITION_AND_PRODUCER),
     _Rule(("integrity.count",), ("offsets", "sequences"), _near),
     _Rule(("integrity.torn",), ("offsets", "sequences", "markers", *_BESIDE), _same("topic", "partition")),

@@ -213,4 +213,28 @@ AUDIT_BESIDE: Final = (
         'if item == "compacted":',
         (COPIES + "[a-log-cleaner-was-there-and-no-metadata-says-that-the-topic-is-compacted]",),
     ),
+    Mutant(
+        "every-abort-without-a-transaction-an-operators",
+        "an abort while the coordinator aborted a transaction of its producer elsewhere is of that one",
+        "audit/checks/judged.py",
+        "WHERE w.kind = 'note' AND w.rule = 'operator'",
+        "WHERE w.kind = 'note' AND w.rule = 'none'",
+        (CASES + "[an-abort-in-a-partition-that-the-transaction-aborted-then-does-not-have]",),
+    ),
+    Mutant(
+        "operators-of-the-next-epoch",
+        "an operator's abort has the epoch of the data that it ends",
+        "audit/walks/align.py",
+        ' and turn["producer_epoch"] == turn["data_epoch"]:\n',
+        ":\n",
+        (MARKERS + "[an-abort-of-the-next-epoch-is-no-operators-sizes0]",),
+    ),
+    Mutant(
+        "first-marker-of-any-outcome",
+        "where a log begins with a marker, what it ended may be deleted, and its outcome is judged",
+        "audit/walks/align.py",
+        "_WRONG_ALONE if is_alone",
+        "_COST[WRONG] if is_alone",
+        (MARKERS + "[the-first-marker-of-a-trimmed-log-is-of-the-other-outcome-sizes0]",),
+    ),
 )

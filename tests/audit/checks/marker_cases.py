@@ -81,3 +81,9 @@ def a_commit_marker_of_no_transaction(s: Story) -> None:
 def a_marker_in_a_partition_that_the_transaction_does_not_have(s: Story) -> None:
     s.transaction()
     s.marker(partition=1)
+
+
+@case("markers.without_transaction")
+def an_abort_in_a_partition_that_the_transaction_aborted_then_does_not_have(s: Story) -> None:
+    s.transaction(committed=False, written=(0, 1), marked=(0, 1), ours=False)
+    s.transaction(partitions=(0, 1), ours=False)

@@ -15,6 +15,7 @@ from tests.audit.faults.fault import Ground, NoPlace, Planted
 from tests.audit.faults.groups import BEYOND_GROUPS, GROUPS
 from tests.audit.faults.headers import HEADERS
 from tests.audit.faults.insert import APPENDED, OVERLAPPING, RENUMBERED, WAYS
+from tests.audit.faults.left_out import LEFT_OUT
 from tests.audit.faults.pairs import PAIRS
 from tests.audit.faults.sides import SIDES
 from tests.audit.faults.tree import METADATA, STATES, Tree, copied
@@ -81,6 +82,7 @@ BEYOND: Final[Mapping[str, Mapping[str, Plant]]] = {
     **PAIRS,
     **HEADERS,
     **COORDINATORS,
+    **LEFT_OUT,
     **COPIES,
     **SIDES,
     **BEYOND_GROUPS,

@@ -313,6 +313,7 @@ PAIRS: dict[str, dict[str, Plant]] = {
     },
     "coordinator epoch": {
         "-5": coordinator_epoch(lambda _: -5),
+        "one back": coordinator_epoch(lambda was: was - 1),
         "far above": coordinator_epoch(lambda was: was + 1000),
     },
     "control type": {"leader change": other_type(2), "not known": other_type(77)},

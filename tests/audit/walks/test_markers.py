@@ -151,6 +151,26 @@ def a_marker_was_never_written() -> Cluster:
     return cluster
 
 
+@case("markers.without_transaction")
+def an_abort_of_the_next_epoch_is_no_operators() -> Cluster:
+    cluster = kafka("Commit", bumps=True)
+    cluster.log.data(1)
+    cluster.log.marker(2, 0)
+    cluster.states.add("Empty", 2)
+    cluster.transaction(2, bumps=True)
+    return cluster
+
+
+@case("markers.wrong_outcome")
+def the_first_marker_of_a_trimmed_log_is_of_the_other_outcome() -> Cluster:
+    cluster = kafka("Commit", "Commit")
+    cluster.context["offset"] = cluster.markers()[0]["base_offset"]
+    del cluster.log.rows[0]
+    for row in cluster.states.rows[1:3]:
+        row["state"] = row["state"].replace("Commit", "Abort")
+    return cluster
+
+
 @case("markers.missing")
 def a_marker_of_v2_was_never_written() -> Cluster:
     cluster = Cluster()

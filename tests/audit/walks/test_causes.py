@@ -1,0 +1,54 @@
+"""Which findings explain which."""
+
+from fencepost.audit.walks.causes import grouped
+from fencepost.audit.walks.found import found
+from tests.audit.walks.chain import STATES
+from tests.audit.walks.feed import Row
+
+
+def test_a_record_that_cannot_be_read_in_one_copy_alone_is_where_that_copy_differs() -> None:
+    at: Row = {"topic": "__cluster_metadata", "partition": 0, "node": 2, "path": "p"}
+    differs = found("replicas", "diverged", "a", **at, position=9, offset=4, end_offset=7)
+    records = [found("integrity", "record", "b", **at, position=9 + each, offset=4 + each) for each in (0, 2)]
+    rows = grouped([*records, differs])
+    assert [(row["rule"], row["cause"]) for row in rows] == [
+        ("diverged", None),
+        *[("record", differs["id"])] * 2,
+    ]
+
+
+def test_markers_of_several_partitions_that_one_decision_contradicts_are_one_finding() -> None:
+    said = "a commit marker, whose outcome is abort (offset 302 of the coordinator's log, partition 0)"
+    rows = [
+        found(
+            "markers", "wrong_outcome", said, topic="orders", partition=each, offset=9, transactional_id="x"
+        )
+        for each in (0, 1)
+    ]
+    assert [row["cause"] for row in grouped(rows)] == [None, rows[0]["id"]]
+
+
+def test_a_decision_that_offsets_contradict_too_is_one_finding() -> None:
+    given: Row = {"producer_id": 4, "producer_epoch": 2, "transactional_id": "x"}
+    wrong = found("markers", "wrong_outcome", "a", topic="orders", partition=0, offset=9, **given)
+    freed = found("groups", "aborted", "b", topic="__consumer_offsets", partition=1, offset=7, **given)
+    assert [row["cause"] for row in grouped([freed, wrong])] == [None, wrong["id"]]
+
+
+def test_findings_of_the_same_id_are_one() -> None:
+    row = found("ids", "shared", "said", producer_id=4)
+    assert len(grouped([row, dict(row)])) == 1
+
+
+def test_a_cause_of_a_cause_is_the_cause() -> None:
+    at: Row = {"topic": "orders", "partition": 0}
+    hole = found(
+        "offsets", "hole", "a", **{**at, "topic": STATES}, offset=3, end_offset=4, path="p", position=9
+    )
+    states = found(
+        "states", "missing", "b", **{**at, "topic": STATES}, offset=5, since_offset=2, transactional_id="x"
+    )
+    marker = found("markers", "wrong_outcome", "c", **at, offset=7, transactional_id="x", producer_id=4)
+    rows = grouped([marker, states, hole])
+    assert [row["rule"] for row in rows] == ["hole", "wrong_outcome", "missing"]
+    assert [row["cause"] for row in rows] == [None, hole["id"], hole["id"]]
