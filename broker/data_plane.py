@@ -18,6 +18,7 @@ from fencepost.broker.describe_producers import DescribeProducersEndpoint
 from fencepost.broker.fetch import FetchEndpoint
 from fencepost.broker.flushing import Flusher
 from fencepost.broker.foreign_markers import ForeignMarkers
+from fencepost.broker.log_cleaning import CleanerGauges, LogCleaning
 from fencepost.broker.log_directories import LogDirectories
 from fencepost.broker.log_maintenance import LogMaintenance
 from fencepost.broker.log_settings import log_config
@@ -61,6 +62,7 @@ class DataPlane:
         log: FilteringBoundLogger,
         stalls: Stalls,
         memory: RequestMemory,
+        gauges: CleanerGauges,
     ) -> None:
         self.acls = acls
         directories = LogDirectories(config.log_directories, config.directory, identity, log)
@@ -79,6 +81,14 @@ class DataPlane:
             config.producer_id_expiration_check_ms,
             clock_ms=clock.now_ms,
             may_delete=clock.may_delete,
+            log=log,
+        )
+        self._cleaning = LogCleaning(
+            self._partitions,
+            config.log_cleaner_backoff_ms,
+            clock_ms=clock.now_ms,
+            may_delete=clock.may_delete,
+            gauges=gauges,
             log=log,
         )
         self._checks = Checks(stalls)
@@ -136,6 +146,7 @@ class DataPlane:
             self._maintenance.retain(),
             self._maintenance.expire_producers(),
             self._maintenance.flush(),
+            self._cleaning.run(),
         )
 
     async def stop(self) -> None:

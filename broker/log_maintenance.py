@@ -1,6 +1,7 @@
-"""The log cleaner: retention, expiry of producers and flushes, in slices that hold the loop only briefly.
+"""Retention, expiry of producers and flushes, in slices that hold the loop only briefly.
 
-Retention   segments past ``retention.ms`` or ``retention.bytes``, every ``log.retention.check.interval.ms``.
+Retention   segments past ``retention.ms`` or ``retention.bytes``, every ``log.retention.check.interval.ms``;
+            not before the topic's settings are known, nor while its full segments are cleaned.
 Producers   without a batch for ``producer.id.expiration.ms`` are forgotten, PRODUCERS_MAX at a time, every
             ``producer.id.expiration.check.interval.ms``.
 Clock       while it has jumped (controller/clocks.py) nothing is too old.
@@ -76,7 +77,7 @@ class LogMaintenance:
                     self._flusher.flush(partition, lambda is_safe: None)
 
     def _retain(self, partition: Partition) -> None:
-        if not partition.is_open:
+        if not partition.is_open or partition.cleaning or not partition.is_configured:
             return
         try:
             deleted = partition.log.retain(self._clock_ms() if self._may_delete() else BEFORE_ALL_MS)

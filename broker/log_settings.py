@@ -16,10 +16,15 @@ SET_FOR_THE_TOPIC: Final = 1  # Kafka's ConfigSource DYNAMIC_TOPIC_CONFIG
 
 _READ: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     "segment.bytes": ("segment_bytes", int),
+    "segment.ms": ("segment_ms", int),
     "retention.ms": ("retention_ms", int),
     "retention.bytes": ("retention_bytes", int),
     "max.message.bytes": ("message_bytes_max", int),
     "flush.messages": ("flush_messages", int),
+    "delete.retention.ms": ("delete_retention_ms", int),
+    "min.compaction.lag.ms": ("min_compaction_lag_ms", int),
+    "max.compaction.lag.ms": ("max_compaction_lag_ms", int),
+    "min.cleanable.dirty.ratio": ("min_cleanable_dirty_ratio", float),
     "message.timestamp.type": ("log_append_time", lambda value: value == "LogAppendTime"),
 }
 
@@ -41,6 +46,9 @@ def with_topic_settings(config: LogConfig, settings: Iterable[TopicConfig]) -> L
     """``config`` with what is set for the topic."""
     changed: dict[str, Any] = {}
     for each in settings:
+        if each.name == "cleanup.policy" and each.value is not None:
+            policies = {policy.strip() for policy in each.value.split(",")}
+            changed |= {"compact": "compact" in policies, "delete": "delete" in policies}
         known = _READ.get(each.name)
         if known is None or each.source != SET_FOR_THE_TOPIC or each.value is None:
             continue

@@ -13,7 +13,7 @@ import time
 import uuid
 from collections.abc import Callable, Coroutine, Sequence
 from random import Random
-from typing import Final
+from typing import Final, Protocol
 
 from structlog.typing import FilteringBoundLogger
 
@@ -21,6 +21,7 @@ from fencepost.broker.controller_clients import ControllerClients
 from fencepost.broker.data_plane import DataPlane, after
 from fencepost.broker.exit_reason import EXIT_FAILED, BrokerRefused, ExitReason, Membership
 from fencepost.broker.listeners import RoleListeners
+from fencepost.broker.log_cleaning import CleanerGauges
 from fencepost.broker.metadata_cache import MetadataCache
 from fencepost.broker.producer_id_source import IdsLeftGauge, ProducerIdSource
 from fencepost.broker.producer_ids import ProducerIdPool
@@ -47,6 +48,10 @@ LEAVE_S_MAX: Final = 1.0
 SECURITY_PROTOCOL_IDS: Final = {"PLAINTEXT": 0, "SASL_PLAINTEXT": 2}  # Kafka SecurityProtocol
 
 
+class BrokerGauges(IdsLeftGauge, CleanerGauges, Protocol):
+    """Where a broker's numbers are shown."""
+
+
 class Broker:
     """One broker. To be made, started and stopped on the event loop.
 
@@ -61,7 +66,7 @@ class Broker:
         identity: Identity,
         credentials: Credentials,
         log: FilteringBoundLogger,
-        metrics: IdsLeftGauge,
+        metrics: BrokerGauges,
         *,
         rng: Random | None = None,
         coordinator: Service | None = None,
@@ -95,6 +100,7 @@ class Broker:
             log=log,
             stalls=stalls,
             memory=memory,
+            gauges=metrics,
         )
         itself = _by_listener(config)
         self._cache = MetadataCache(

@@ -20,8 +20,8 @@ class Partition:
     """One partition that is hosted here. Its log is used only while ``is_open``."""
 
     __slots__ = (
-        "_flush_ended", "_moved", "flushing", "index", "is_open", "leader_epoch", "log", "topic", "topic_id",
-        "waiting",
+        "_flush_ended", "_moved", "cleaning", "flushing", "index", "is_configured", "is_open", "leader_epoch",
+        "log", "topic", "topic_id", "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -38,7 +38,9 @@ class Partition:
         self.log = log
         self.leader_epoch = Term(0)
         self.is_open = True
+        self.is_configured = False  # the settings of its topic are known: until then nothing of it is deleted
         self.flushing = False
+        self.cleaning = False  # a thread reads its full segments, and none of them is removed meanwhile
         self.waiting: set[Waits] = set()
         self._moved = moved
         self._flush_ended: asyncio.Event | None = None
@@ -52,12 +54,12 @@ class Partition:
             self._moved(self)
 
     def flush_ended(self) -> None:
-        """No thread is in the log now."""
+        """A thread is out of the log: a flush's, or the cleaner's."""
         if self._flush_ended is not None:
             self._flush_ended.set()
 
     async def unused(self) -> None:
-        """Waits until no thread is in the log. Only once the partition is closed to new flushes."""
-        while self.flushing:
+        """Waits until no thread is in the log. Only once the partition is closed."""
+        while self.flushing or self.cleaning:
             self._flush_ended = asyncio.Event()
             await self._flush_ended.wait()

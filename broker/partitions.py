@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from structlog.typing import FilteringBoundLogger
 
@@ -23,6 +23,7 @@ from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.broker.log.shapes import LogConfig
 from fencepost.broker.log_directories import NOT_MADE, FoundLog, LogDirectories
 from fencepost.broker.log_settings import with_topic_settings
+from fencepost.broker.off_loop import off_loop
 from fencepost.broker.partition import Partition
 from fencepost.controller.topics import TopicConfig
 from fencepost.records.invariant import CorruptData
@@ -30,8 +31,6 @@ from fencepost.records.types import BrokerId, Offset, Term
 from fencepost.wire.descriptors import is_exhausted
 from fencepost.wire.k03_metadata import PartitionMetadata, TopicMetadata
 from fencepost.wire.limited_log import LimitedLog
-
-T = TypeVar("T")
 
 _LATER: Final = 2**63  # than any generation
 _ELSEWHERE: Final = (
@@ -108,7 +107,7 @@ class Partitions:
     async def recover(self) -> None:
         """Open every log that an earlier process left. Raises LogDirectoryInUse, OSError."""
         self.lock()
-        found = await _off_loop(self._directories.recover)
+        found = await off_loop(self._directories.recover)
         for each in found:
             if each.conflict:
                 self._take_offline(each.topic, each.index, each.conflict, None, each.path, doing="find")
@@ -116,7 +115,7 @@ class Partitions:
                 await self._open(each, None)
         hosted = self._directories.hosted
         logs = [hosted(each.topic, each.index, each.topic_id, each.log.directory) for each in self]
-        for lost, reason in await _off_loop(partial(self._directories.recovered, logs)):
+        for lost, reason in await off_loop(partial(self._directories.recovered, logs)):
             name = (lost.topic, lost.index)
             if name not in self._by_name and name not in self._offline:
                 self._take_offline(lost.topic, lost.index, reason, lost.topic_id, None, doing="find")
@@ -138,7 +137,7 @@ class Partitions:
         """The settings of a topic, for its logs that are open and those that will be."""
         _, config = self._configs[topic_id] = digest, with_topic_settings(self._config, settings)
         for partition in self._by_id.get(topic_id, _NONE_HERE).values():
-            partition.log.config = config
+            partition.log.config, partition.is_configured = config, True
 
     async def host(self, topics: Iterable[TopicMetadata], *, may_make: bool) -> None:
         """Open, or make, what these topics, as the active controller describes them, place on this broker.
@@ -207,12 +206,12 @@ class Partitions:
                 await partition.unused()
                 partition.log.release_files()
                 try:
-                    await _off_loop(partition.log.close)
+                    await off_loop(partition.log.close)
                 except OSError as error:
                     unclean.add(partition.log.directory.parent)
                     self._log.error("log_not_closed", partition=str(partition), reason=str(error))
         if self.recovered:
-            await _off_loop(partial(self._directories.record_clean_end, unclean))
+            await off_loop(partial(self._directories.record_clean_end, unclean))
         self._directories.release()
 
     def moved(self, partition: Partition) -> None:
@@ -258,7 +257,7 @@ class Partitions:
         try:
             log = self._directories.hosted(topic, index, topic_id, partition.log.directory, leader_epoch)
             async with self._lock:
-                await _off_loop(partial(self._directories.remember, log))
+                await off_loop(partial(self._directories.remember, log))
         except OSError as error:
             self.fail(partition, error, doing="remember")
 
@@ -269,7 +268,7 @@ class Partitions:
         index = placed.partition_index
         try:
             if given_up:
-                kept = await _off_loop(partial(self._directories.give_up, topic, index, topic_id))
+                kept = await off_loop(partial(self._directories.give_up, topic, index, topic_id))
                 self._log.warning(
                     "log_given_up",
                     partition=f"{topic}-{index}",
@@ -277,7 +276,7 @@ class Partitions:
                     start_offset=placed.start_offset,
                     kept=[str(path) for path in kept],
                 )
-            path = await _off_loop(partial(self._directories.place, topic, index, topic_id))
+            path = await off_loop(partial(self._directories.place, topic, index, topic_id))
         except OSError as error:
             if not self._is_exhausted(error, f"{topic}-{index}", "make"):
                 self._take_offline(topic, index, str(error), topic_id, None, doing="make")
@@ -291,7 +290,7 @@ class Partitions:
         topic, index, path = found.topic, found.index, found.path
         try:
             config = self._config if topic_id is None else self._configs.get(topic_id, (0, self._config))[1]
-            log = await _off_loop(partial(self._opened, found, config, topic_id, placed))
+            log = await off_loop(partial(self._opened, found, config, topic_id, placed))
             if log.topic_id is None:
                 raise CorruptData(f"{path}: partition.metadata is missing")
         except (OSError, CorruptData) as error:
@@ -301,6 +300,7 @@ class Partitions:
         if log.repairs:
             self._log.warning("log_repaired", partition=path.name, repairs=log.repairs)
         partition = Partition(topic, index, log.topic_id, log, self.moved)
+        partition.is_configured = log.topic_id in self._configs
         self._generation += 1
         self._opened_at[partition] = self._generation
         self._offline.pop((topic, index), None)
@@ -355,7 +355,7 @@ class Partitions:
         partition.log.release_files()
         topic, index, topic_id = partition.topic, partition.index, partition.topic_id
         try:
-            await _off_loop(partial(self._directories.delete, topic, index, topic_id, partition.log))
+            await off_loop(partial(self._directories.delete, topic, index, topic_id, partition.log))
         except OSError as error:
             self._log.error("partition_not_deleted", partition=str(partition), reason=str(error))
             self._offline[topic, index] = _Offline(
@@ -368,7 +368,7 @@ class Partitions:
         """What is left of a log that is offline: its topic is no more."""
         name = f"{topic}-{index}"
         try:
-            await _off_loop(partial(self._directories.delete, topic, index, topic_id, None))
+            await off_loop(partial(self._directories.delete, topic, index, topic_id, None))
         except OSError as error:
             self._log.error("partition_not_deleted", partition=name, reason=str(error))
             return
@@ -388,13 +388,3 @@ class Partitions:
             self._by_id.pop(partition.topic_id, None)
         self._opened_at.pop(partition, None)
         partition.wake()
-
-
-async def _off_loop(blocking: Callable[[], T]) -> T:
-    """Run it in a thread, to its end even if the caller is cancelled meanwhile: no log is left half open."""
-    running = asyncio.get_running_loop().run_in_executor(None, blocking)
-    try:
-        return await asyncio.shield(running)
-    except asyncio.CancelledError:
-        await asyncio.wait((running,))
-        raise

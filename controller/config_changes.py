@@ -140,7 +140,7 @@ def _records(view: View, wanted: ResourceChanges, *, replaces_all: bool) -> list
     after = {} if replaces_all else dict(before)
     for change in wanted.changes:
         _apply(after, change)
-    after = dict(checked(tuple(after.items())))
+    after = dict(checked(tuple(after.items()), levels.in_force(view)))
     return [
         ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=topic.name, name=name, value=after.get(name))
         for name in sorted(before.keys() | after.keys())

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from fencepost.controller.errors import InvalidConfig
 from fencepost.controller.topics import TopicConfig
+from fencepost.records.levels import COMPACTED_TOPICS
 
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
@@ -20,6 +21,9 @@ SOURCE_PROPERTIES: Final = 4  # STATIC_BROKER_CONFIG
 SOURCE_DEFAULT: Final = 5  # DEFAULT_CONFIG
 
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
+CLEANUP_POLICY: Final = "cleanup.policy"
+MIN_COMPACTION_LAG: Final = "min.compaction.lag.ms"
+MAX_COMPACTION_LAG: Final = "max.compaction.lag.ms"
 
 
 class Setting(NamedTuple):
@@ -44,22 +48,56 @@ def _word(*words: str) -> Setting:
     return Setting(words[0], " or ".join(words), lambda text: text in words)
 
 
+def _words(default: str, *words: str) -> Setting:
+    """A list with commas of some of the words, each once."""
+
+    def accepts(text: str) -> bool:
+        listed = [each.strip() for each in text.split(",")]
+        return set(listed) <= set(words) and len(listed) == len(set(listed))
+
+    return Setting(default, f"one or more of {', '.join(words)}", accepts)
+
+
+def _share(default: float) -> Setting:
+    def accepts(text: str) -> bool:
+        digits = text.replace(".", "", 1)
+        plain = digits.isascii() and digits.isdigit() and len(text) <= NUMBER_CHARACTERS_MAX
+        return plain and float(text) <= 1
+
+    return Setting(str(default), "a number from 0 to 1", accepts)
+
+
 SETTINGS: Final[Mapping[str, Setting]] = {
-    "cleanup.policy": _word("delete"),
+    CLEANUP_POLICY: _words("delete", "delete", "compact"),
     "compression.type": _word("producer"),
+    "delete.retention.ms": _number(86_400_000, 0, INT64_MAX),
     "flush.messages": _number(INT64_MAX, 1, INT64_MAX),
+    MAX_COMPACTION_LAG: _number(INT64_MAX, 1, INT64_MAX),
     "max.message.bytes": _number(1_048_588, 0, INT32_MAX),
     "message.timestamp.type": _word("CreateTime", "LogAppendTime"),
+    "min.cleanable.dirty.ratio": _share(0.5),
+    MIN_COMPACTION_LAG: _number(0, 0, INT64_MAX),
     MIN_INSYNC_REPLICAS: _number(1, 1, INT32_MAX),
     "retention.bytes": _number(-1, -1, INT64_MAX),
     "retention.ms": _number(604_800_000, -1, INT64_MAX),
     "segment.bytes": _number(1024**3, 14, INT32_MAX),
+    "segment.ms": _number(604_800_000, 1, INT64_MAX),
 }
 """Every setting by its name, in the order of names."""
 
 
-def checked(configs: tuple[tuple[str, str | None], ...]) -> tuple[tuple[str, str], ...]:
-    """The settings as they are kept: ordered by name, the last of a name counts. Raises InvalidConfig."""
+OF_COMPACTION: Final = frozenset({
+    "delete.retention.ms", MAX_COMPACTION_LAG, "min.cleanable.dirty.ratio", MIN_COMPACTION_LAG, "segment.ms",
+})  # fmt: skip
+"""Settings that every broker obeys from log level COMPACTED_TOPICS on, as it does the policy ``compact``."""
+
+
+def checked(configs: tuple[tuple[str, str | None], ...], log_level: int) -> tuple[tuple[str, str], ...]:
+    """The settings as they are kept: ordered by name, the last of a name counts.
+
+    log_level   in force: a broker of an older version may be there.
+    Raises      InvalidConfig.
+    """
     kept: dict[str, str] = {}
     for name, value in configs:
         setting = SETTINGS.get(name)
@@ -70,7 +108,19 @@ def checked(configs: tuple[tuple[str, str | None], ...]) -> tuple[tuple[str, str
         text = value.strip()
         if not setting.accepts(text):
             raise InvalidConfig(f"{name}: expected {setting.expected}; got {value[:200]!r}")
+        if log_level < COMPACTED_TOPICS and (
+            name in OF_COMPACTION or (name == CLEANUP_POLICY and "compact" in text)
+        ):
+            raise InvalidConfig(
+                f"{name}={text} needs log level {COMPACTED_TOPICS}, the cluster has {log_level}: upgrade "
+                f"every node, then run `fencepost features upgrade --log-level {COMPACTED_TOPICS}`"
+            )
         kept[name] = text
+    lags = [int(kept.get(name, SETTINGS[name].default)) for name in (MIN_COMPACTION_LAG, MAX_COMPACTION_LAG)]
+    if lags[0] > lags[1]:
+        raise InvalidConfig(
+            f"{MIN_COMPACTION_LAG} is {lags[0]}, expected at most {MAX_COMPACTION_LAG}, which is {lags[1]}"
+        )
     return tuple(sorted(kept.items()))
 
 

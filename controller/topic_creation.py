@@ -15,6 +15,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from fencepost.controller import levels
 from fencepost.controller.brokers import BROKERS
 from fencepost.controller.decision import Decision
 from fencepost.controller.errors import (
@@ -199,7 +200,7 @@ class _Creation:
         """Raises the refusal of this topic, whatever it is."""
         self._require_free_name(topic.name)
         reduced = self._replication_factor(topic) > 1
-        configs = checked(topic.configs)
+        configs = checked(topic.configs, levels.in_force(self._view))
         if reduced:  # who wants three replicas and two in sync gets one, which is in sync
             configs = tuple((name, "1" if name == MIN_INSYNC_REPLICAS else value) for name, value in configs)
         count = len(topic.assignments) or topic.partition_count

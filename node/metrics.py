@@ -14,8 +14,10 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 from structlog.typing import FilteringBoundLogger
 
+from fencepost.broker.log_cleaning import CleaningCounts
 from fencepost.coordinator.groups.group_counts import GroupCounts
 from fencepost.coordinator.transaction_counts import TransactionCounts
+from fencepost.node.cleaner_metrics import CleanerMetrics
 from fencepost.node.group_metrics import GroupMetrics
 from fencepost.records.types import NodeId, Offset, Term
 from fencepost.wire.stalls import Stalls
@@ -99,6 +101,7 @@ class NodeMetrics:
         )
         self._transactions = _TransactionMetrics(registry)
         self._groups = GroupMetrics(registry)
+        self._cleaner = CleanerMetrics(registry)
         self._stall = Gauge(
             "fencepost_loop_stall_seconds_max", "Longest time the event loop stood still", registry=registry
         )
@@ -164,6 +167,10 @@ class NodeMetrics:
     def producer_ids_left(self, count: int) -> None:
         """Set how many ids the broker has at hand."""
         self._ids_left.set(count)
+
+    def log_cleaner(self, counts: CleaningCounts) -> None:
+        """What the log cleaner did, and what there is for it to do."""
+        self._cleaner.take(counts)
 
     def groups(self, counts: GroupCounts) -> None:
         """What the group coordinator counted since the last time; totals are taken, and are 0 again."""

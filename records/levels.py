@@ -16,6 +16,7 @@ level from which on it is written; what was written below it is read for ever.
       offsets at which such partitions start.
   7   no bytes: every broker takes changed settings of a topic, and its new partitions, while it runs.
   8   ACLs are in the metadata log: AccessControlEntryRecord, RemoveAccessControlEntryRecord, their tables.
+      No bytes: every broker cleans the logs of compacted topics, so topics may be compacted.
 
 Source   the same purpose as Kafka's ``metadata.version``, for what Kafka does not know of.
 """
@@ -49,6 +50,9 @@ CHANGED_TOPICS: Final = 7
 
 ACLS: Final = 8
 """From this level on every voter keeps the ACLs of the metadata log."""
+
+COMPACTED_TOPICS: Final = 8
+"""From this level on every broker obeys ``cleanup.policy=compact`` and what belongs to it."""
 
 
 class LevelTooHigh(Exception):

@@ -138,6 +138,9 @@ class NodeConfig(ListenerConfig):
     log_retention_check_ms: int = field(
         default=300_000, metadata=keyed("log.retention.check.interval.ms", MILLISECONDS)
     )
+    log_cleaner_backoff_ms: int = field(
+        default=15_000, metadata=keyed("log.cleaner.backoff.ms", MILLISECONDS)
+    )
     log_flush_messages: int = field(  # fsync after so many records; the default: never, as Kafka
         default=INT64_MAX, metadata=keyed("log.flush.interval.messages", integer(1, INT64_MAX))
     )

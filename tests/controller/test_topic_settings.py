@@ -4,6 +4,7 @@ import pytest
 
 from fencepost.controller.errors import ErrorCode
 from fencepost.controller.topic_configs import (
+    OF_COMPACTION,
     SETTINGS,
     SOURCE_DEFAULT,
     SOURCE_PROPERTIES,
@@ -11,6 +12,7 @@ from fencepost.controller.topic_configs import (
     in_force,
 )
 from fencepost.controller.topics import NewTopic, find
+from fencepost.records.levels import COMPACTED_TOPICS
 from tests.controller.topic_worlds import LENIENT, create, world
 
 BOUNDS = [
@@ -22,7 +24,17 @@ BOUNDS = [
     ("flush.messages", "1", "0"),
     ("min.insync.replicas", "1", "0"),
     ("message.timestamp.type", "LogAppendTime", "logappendtime"),
-    ("cleanup.policy", "delete", "compact,delete"),
+    ("cleanup.policy", "delete", "evict"),
+    ("cleanup.policy", "compact,delete", "compact,evict"),
+    ("cleanup.policy", "delete, compact", "compact,compact"),
+    ("cleanup.policy", "compact", ""),
+    ("delete.retention.ms", "0", "-1"),
+    ("min.compaction.lag.ms", "0", "-1"),
+    ("max.compaction.lag.ms", "1", "0"),
+    ("min.cleanable.dirty.ratio", "0", "1.01"),
+    ("min.cleanable.dirty.ratio", "1.0", "nan"),
+    ("min.cleanable.dirty.ratio", "0.25", "."),
+    ("segment.ms", "1", "0"),
     ("compression.type", "producer", "zstd"),
     ("retention.ms", " 7 ", "7 ms"),
     ("retention.ms", "0", "\u0667"),
@@ -34,7 +46,7 @@ BOUNDS = [
 
 @pytest.mark.parametrize(("name", "good", "bad"), BOUNDS)
 def test_a_setting_has_bounds(name: str, good: str, bad: str) -> None:
-    view = world()
+    view = world(log_level=COMPACTED_TOPICS)
     kept, refused = create(
         view,
         NewTopic("kept", 1, 1, configs=((name, good),)),
@@ -45,6 +57,29 @@ def test_a_setting_has_bounds(name: str, good: str, bad: str) -> None:
     found = find(view, "kept")
     assert found is not None
     assert found.configs == ((name, good.strip()),)
+
+
+def test_compaction_lags_agree() -> None:
+    least, most = "min.compaction.lag.ms", "max.compaction.lag.ms"
+    kept, refused = create(
+        world(log_level=COMPACTED_TOPICS),
+        NewTopic("kept", 1, 1, configs=((least, "5"), (most, "5"))),
+        NewTopic("refused", 1, 1, configs=((least, "6"), (most, "5"))),
+    )
+    assert kept.error_code == ErrorCode.NONE
+    assert refused.error_code == ErrorCode.INVALID_CONFIG
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("cleanup.policy", "delete,compact"), *((name, "1") for name in sorted(OF_COMPACTION))],
+)
+def test_below_its_log_level_nothing_of_compaction_is_set(name: str, value: str) -> None:
+    for level, code in ((COMPACTED_TOPICS - 1, ErrorCode.INVALID_CONFIG), (COMPACTED_TOPICS, ErrorCode.NONE)):
+        view = world(log_level=level)
+        (answer,) = create(view, NewTopic("new", 1, 1, configs=((name, value),)))
+        assert answer.error_code == code
+        assert code == ErrorCode.NONE or "--log-level 8" in (answer.error_message or "")
 
 
 def test_what_is_in_force_says_where_it_comes_from() -> None:

@@ -207,10 +207,10 @@ REFUSED = [
         id="null-setting",
     ),
     pytest.param(
-        NewTopic("new", 1, 1, configs=(("cleanup.policy", "compact"),)),
+        NewTopic("new", 1, 1, configs=(("cleanup.policy", "evict"),)),
         ErrorCode.INVALID_CONFIG,
-        "cleanup.policy: expected delete; got 'compact'",
-        id="compaction",
+        "cleanup.policy: expected one or more of delete, compact; got 'evict'",
+        id="no-such-policy",
     ),
 ]
 

@@ -3,10 +3,12 @@
 import uuid
 from random import Random
 
+from fencepost.controller.levels import LOG_LEVEL
 from fencepost.controller.replay import replay_record
 from fencepost.controller.topic_creation import TopicRules, decide_create
 from fencepost.controller.topics import CreateTopics, NewTopic, TopicCreated, find, partition
 from fencepost.controller.view import Overlay
+from fencepost.records.schema import FeatureLevelRecord
 from tests.controller.worlds import image, registered
 
 LIVE = (registered(1, 100, fenced=False), registered(2, 101, fenced=False), registered(3, 102, fenced=False))
@@ -25,9 +27,11 @@ def create(
     return decision.response.topics
 
 
-def world(*topics: NewTopic) -> Overlay:
+def world(*topics: NewTopic, log_level: int = 0) -> Overlay:
     """Three live brokers and these topics."""
     view = image(*LIVE)
+    if log_level:
+        replay_record(view, FeatureLevelRecord(name=LOG_LEVEL, feature_level=log_level))
     answers = create(view, *topics) if topics else ()
     assert [each.error_message for each in answers if each.error_code] == []
     return view

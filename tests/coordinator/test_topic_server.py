@@ -20,6 +20,7 @@ from fencepost.controller.errors import (
 )
 from fencepost.controller.replay import replay_record
 from fencepost.controller.restoring import Found, restore
+from fencepost.controller.topic_configs import SETTINGS
 from fencepost.controller.topic_creation import ROWS_PER_PART_MAX
 from fencepost.controller.topics import CreateTopics, DeleteTopics, NewTopic, find
 from fencepost.controller.view import Overlay
@@ -267,7 +268,7 @@ def test_settings_say_where_they_come_from() -> None:
         ("retention.ms", "5", 1),
         ("segment.bytes", "4096", 4),
     ]
-    assert len(every.configs) == 9
+    assert len(every.configs) == len(SETTINGS)
     assert (ghost.error_code, broker.error_code) == (UNKNOWN, ErrorCode.INVALID_REQUEST)
     resources = tuple(ConfigResource(2, "a") for _ in range(RESOURCES_MAX + 1))
     with pytest.raises(InvalidRequest):

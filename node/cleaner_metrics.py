@@ -1,0 +1,40 @@
+"""The log cleaner's numbers, named after Kafka's LogCleaner and LogCleanerManager."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from fencepost.broker.log_cleaning import CleaningCounts
+
+
+class CleanerMetrics:
+    """All are 0 on a node without compacted logs."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._passes = Counter(
+            "fencepost_log_cleaner_passes_total", "Passes over compacted logs", registry=registry
+        )
+        self._read = Counter(
+            "fencepost_log_cleaner_read_bytes_total", "Bytes of segments that passes read", registry=registry
+        )
+        self._written = Counter(
+            "fencepost_log_cleaner_written_bytes_total", "Bytes that passes kept of them", registry=registry
+        )
+        self._gauges = {
+            name: Gauge(f"fencepost_log_cleaner_{metric}", text, registry=registry)
+            for name, metric, text in (
+                ("recopied_percent", "recopy_percent", "Of the bytes that the last pass read, those it kept"),
+                ("pass_s", "clean_time_seconds", "Duration of the last pass"),
+                ("dirty_percent_max", "max_dirty_percent", "Dirty bytes of the dirtiest compacted log"),
+                ("overdue_s_max", "max_compaction_delay_seconds", "Past max.compaction.lag.ms, at most"),
+                ("uncleanable", "uncleanable_partitions", "Logs that are left alone until the next start"),
+            )
+        }
+        self._before = CleaningCounts()
+
+    def take(self, counts: CleaningCounts) -> None:
+        """See NodeMetrics.log_cleaner."""
+        before, self._before = self._before, counts
+        self._passes.inc(counts.passes - before.passes)
+        self._read.inc(counts.bytes_read - before.bytes_read)
+        self._written.inc(counts.bytes_written - before.bytes_written)
+        for name, gauge in self._gauges.items():
+            gauge.set(getattr(counts, name))
