@@ -16,10 +16,11 @@ import secrets
 import shutil
 import socket
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from fencepost.cluster import node_process
@@ -170,11 +171,17 @@ def _open_node(directory: Path, node_id: NodeId) -> LocalNode:
 
 
 def create_cluster(
-    directory: Path, node_count: int, port: int, overrides: Sequence[str] = ()
+    directory: Path,
+    node_count: int,
+    port: int,
+    overrides: Sequence[str] = (),
+    *,
+    own: Mapping[int, Sequence[str]] = MappingProxyType({}),
 ) -> LocalCluster:
     """Make and format a new cluster's folder. Starts nothing.
 
     ``overrides``: ``key=value`` lines for every node's configuration; a key given here replaces ours.
+    ``own``: those of single nodes.
     Raises WrongUsage for an override or a port that no node can use.
     """
     directory = directory.absolute()
@@ -192,7 +199,9 @@ def create_cluster(
         for node_id, directory_id in voters.items():
             folder = aside / "nodes" / str(node_id)
             folder.mkdir(parents=True)
-            text = _with_overrides(_configuration(node_id, node_count, port).render(), overrides)
+            text = _with_overrides(
+                _configuration(node_id, node_count, port).render(), [*own.get(node_id, ()), *overrides]
+            )
             try:
                 config = parse_properties(text, folder / CONFIG)
             except ConfigError as error:

@@ -13,13 +13,14 @@ if __name__ != "fencepost.testing":
 if TYPE_CHECKING:
     from fencepost.testing.async_cluster import AsyncCluster
     from fencepost.testing.cluster import Cluster
+    from fencepost.testing.cluster_failed import ClusterFailed
     from fencepost.testing.exactly_once import NotExactlyOnce, assert_exactly_once
-    from fencepost.testing.running import ClusterFailed, RunningCluster
+    from fencepost.testing.running import RunningCluster
 
 _HOMES = {
     "AsyncCluster": "async_cluster",
     "Cluster": "cluster",
-    "ClusterFailed": "running",
+    "ClusterFailed": "cluster_failed",
     "NotExactlyOnce": "exactly_once",
     "RunningCluster": "running",
     "assert_exactly_once": "exactly_once",

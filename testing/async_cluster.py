@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fencepost.client import ConsumerRecord
+from fencepost.testing.faults import Faults
 from fencepost.testing.running import STABLE_S_MAX, RunningCluster, Which
 from fencepost.wire.requests import ListedGroup, ListedTransaction
 
@@ -22,6 +23,11 @@ class AsyncCluster:
     def bootstrap(self) -> str:
         """What a Kafka client is given as ``bootstrap.servers``."""
         return self._plain.bootstrap
+
+    @property
+    def faults(self) -> Faults:
+        """Faults of single requests of clients. Its methods do not wait, but ``wait_fired`` blocks."""
+        return self._plain.faults
 
     @property
     def directory(self) -> Path:

@@ -3,7 +3,8 @@
 import threading
 from typing import Final
 
-from fencepost.testing.running import ClusterFailed, RunningCluster, Which
+from fencepost.testing.cluster_failed import ClusterFailed
+from fencepost.testing.running import RunningCluster, Which
 
 DOWN_S: Final = 0.3
 

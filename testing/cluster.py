@@ -11,16 +11,23 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Final
 
 from fencepost.cluster import local_cluster
 from fencepost.cluster.console import Failed, Unreadable, WrongUsage
+from fencepost.cluster.local_cluster import CONTROLLER_PORT_OFFSET, HOST
+from fencepost.settings.config import CONTROLLER_LISTENER, PLAINTEXT
 from fencepost.testing import reaper
 from fencepost.testing.async_cluster import AsyncCluster
 from fencepost.testing.held_ports import HeldPorts, NoPorts
+from fencepost.testing.proxy import Proxies
 from fencepost.testing.running import RunningCluster, fail, require_no_loop, text_of
+
+PROXIED: Final = "PROXIED"
+PROXIED_PORT_OFFSET: Final = 400
 
 Topics = Iterable[str] | Mapping[str, int]
 """Names, or names with their numbers of partitions (one, if it does not say)."""
@@ -34,6 +41,7 @@ class Cluster:
     ``nodes``       each is controller and broker.
     ``topics``      made before the block begins; see ``Topics``.
     ``config``      settings of every node (docs/configuration.md) by name.
+    ``faults``      a proxy before each node, for ``cluster.faults``; clients are given its addresses.
     ``directory``   where the cluster is made and kept; otherwise it is temporary. It must not be there yet.
     """
 
@@ -43,11 +51,13 @@ class Cluster:
         *,
         topics: Topics = (),
         config: Mapping[str, object] | None = None,
+        faults: bool = False,
         directory: str | os.PathLike[str] | None = None,
     ) -> None:
         self._node_count = nodes
         self._topics = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics, 1)
         self._overrides = [f"{name}={text_of(value)}" for name, value in (config or {}).items()]
+        self._has_faults = faults
         self._kept = None if directory is None else Path(directory).absolute()
         self._undo = contextlib.ExitStack()
 
@@ -88,17 +98,45 @@ class Cluster:
         if self._kept is None:
             undo.callback(shutil.rmtree, root, ignore_errors=True)
         undo.callback(_end, reaper.start(str(root), keep=self._kept is not None))
-        ports = HeldPorts(self._node_count)
+        ports = HeldPorts(self._node_count, [PROXIED_PORT_OFFSET] if self._has_faults else [])
         undo.callback(ports.close)
+        proxies = self._proxies(ports.first, undo) if self._has_faults else None
+        own = {} if proxies is None else _proxied_listeners(ports.first, proxies.ports)
         home = self._kept or root / "cluster"
         running = RunningCluster(
-            local_cluster.create_cluster(home, self._node_count, ports.first, self._overrides)
+            local_cluster.create_cluster(home, self._node_count, ports.first, self._overrides, own=own),
+            proxies,
         )
         undo.callback(running.kill_all)
         running.bring_up()
         for name, partitions in self._topics.items():
             running.create_topic(name, partitions=partitions)
         return running
+
+    def _proxies(self, first_port: int, undo: contextlib.ExitStack) -> Proxies:
+        first = first_port + PROXIED_PORT_OFFSET
+        proxies = Proxies([(HOST, first + node) for node in range(self._node_count)])
+        proxies.start()
+        undo.callback(proxies.close)
+        return proxies
+
+
+def _proxied_listeners(first_port: int, proxy_ports: Sequence[int]) -> dict[int, list[str]]:
+    """Each node's listener for clients that come by the proxy; nodes among themselves have their own."""
+    found = {}
+    for index, proxy_port in enumerate(proxy_ports):
+        listeners = {
+            PLAINTEXT: first_port + index,
+            PROXIED: first_port + PROXIED_PORT_OFFSET + index,
+            CONTROLLER_LISTENER: first_port + CONTROLLER_PORT_OFFSET + index,
+        }
+        found[index + 1] = [
+            "listeners=" + ",".join(f"{name}://{HOST}:{port}" for name, port in listeners.items()),
+            f"advertised.listeners={PROXIED}://{HOST}:{proxy_port}",
+            "listener.security.protocol.map=" + ",".join(f"{name}:{PLAINTEXT}" for name in listeners),
+            f"inter.broker.listener.name={PLAINTEXT}",
+        ]
+    return found
 
 
 def _end(watch: "subprocess.Popen[bytes]") -> None:

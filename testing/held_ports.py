@@ -9,6 +9,7 @@ Between   clusters: a socket is bound without SO_REUSEADDR, which fails beside a
 import contextlib
 import random
 import socket
+from collections.abc import Sequence
 
 from fencepost.cluster.local_cluster import FREE_PORTS, HOST, PORT_OFFSETS
 
@@ -18,12 +19,17 @@ class NoPorts(OSError):
 
 
 class HeldPorts:
-    """The ports of ``node_count`` nodes; ``first`` is node 1's for clients (cluster/local_cluster.py)."""
+    """The ports of ``node_count`` nodes; ``first`` is node 1's for clients (cluster/local_cluster.py).
 
-    def __init__(self, node_count: int) -> None:
+    ``offsets``: of further ports of node 1, from ``first``.
+    """
+
+    def __init__(self, node_count: int, offsets: Sequence[int] = ()) -> None:
         self._sockets: list[socket.socket] = []
         for first in random.sample(FREE_PORTS, len(FREE_PORTS)):
-            ports = [first + offset + node for offset in PORT_OFFSETS for node in range(node_count)]
+            ports = [
+                first + offset + node for offset in (*PORT_OFFSETS, *offsets) for node in range(node_count)
+            ]
             if self._hold(ports):
                 self.first = first
                 return

@@ -10,8 +10,10 @@ from typing import Any, Final
 from fencepost.client import Admin, ClientError, ConsumerRecord
 from fencepost.testing.chaos import Killer
 from fencepost.testing.cluster import Cluster
+from fencepost.testing.cluster_failed import ClusterFailed
 from fencepost.testing.exactly_once import assert_exactly_once
-from fencepost.testing.running import ClusterFailed, RunningCluster
+from fencepost.testing.faults import Faults
+from fencepost.testing.running import RunningCluster
 
 OPTIONS: Final = ("nodes", "config", "kill", "every")
 EVERY_S: Final = 2.0
@@ -32,6 +34,11 @@ class Lease:
     def bootstrap(self) -> str:
         """What a Kafka client is given as ``bootstrap.servers``."""
         return self.cluster.bootstrap
+
+    @property
+    def faults(self) -> Faults:
+        """Faults of single requests; see testing/faults.py. One that is armed when the test ends fails it."""
+        return self.cluster.faults
 
     def name(self, stem: str) -> str:
         """``stem`` with the test's suffix: a transactional id, group or topic that no other test has."""
@@ -94,14 +101,21 @@ def leased(wanted: Mapping[str, Any], shared: Callable[[], RunningCluster]) -> I
         raise ClusterFailed(f"the marker fencepost has no {', '.join(unknown)}; it has {', '.join(OPTIONS)}")
     with contextlib.ExitStack() as stack:
         if "nodes" in wanted or "config" in wanted:
-            own = Cluster(nodes=wanted.get("nodes", 3), config=wanted.get("config"))
+            own = Cluster(nodes=wanted.get("nodes", 3), config=wanted.get("config"), faults=True)
             cluster = stack.enter_context(own)
         else:
             cluster = shared()
             stack.callback(_whole, cluster)
+        stack.callback(_require_disarmed, cluster)
         if "kill" in wanted:
             stack.enter_context(Killer(cluster, wanted["kill"], every_s=wanted.get("every", EVERY_S)))
         yield Lease(cluster)
+
+
+def _require_disarmed(cluster: RunningCluster) -> None:
+    left = cluster.faults.clear()
+    if left:
+        raise ClusterFailed("left armed by the test: " + "; ".join(map(str, left)))
 
 
 def _whole(cluster: RunningCluster) -> None:

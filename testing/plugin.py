@@ -42,7 +42,7 @@ def fencepost_cluster(request: pytest.FixtureRequest) -> "Iterator[RunningCluste
     """The session's cluster."""
     from fencepost.testing.cluster import Cluster
 
-    with Cluster(nodes=request.config.getoption("--fencepost-nodes")) as cluster:
+    with Cluster(nodes=request.config.getoption("--fencepost-nodes"), faults=True) as cluster:
         yield cluster
 
 

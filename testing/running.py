@@ -5,15 +5,20 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, Literal, NoReturn, TypeVar
 
 from fencepost.client import Admin, ClientError, ConsumerRecord
 from fencepost.cluster import lifecycle, node_process, state
 from fencepost.cluster.console import Failed, WrongUsage
-from fencepost.cluster.local_cluster import LocalCluster, LocalNode
+from fencepost.cluster.local_cluster import HOST, LocalCluster, LocalNode
 from fencepost.records.types import NodeId
+from fencepost.testing.cluster_failed import ClusterFailed
+from fencepost.testing.faults import Faults
+from fencepost.testing.proxy import Proxies
 from fencepost.testing.reading import read_topic
 from fencepost.wire.requests import ListedGroup, ListedTransaction
 
@@ -29,15 +34,14 @@ END_S_MAX: Final = 15.0
 MARKERS_MISSING: Final = ("PrepareCommit", "PrepareAbort")
 
 
-class ClusterFailed(RuntimeError):
-    """The cluster did not do what was asked of it. Says which node, and the end of its log if it died."""
-
-
 class RunningCluster:
     """What ``with Cluster(...) as cluster`` gives. Its methods raise ClusterFailed."""
 
-    def __init__(self, local: LocalCluster) -> None:
+    def __init__(self, local: LocalCluster, proxies: Proxies | None = None) -> None:
         self._local = local
+        self._proxies = proxies
+        if proxies is not None:
+            proxies.faults.topic_id = self._topic_id
         self._children: list[subprocess.Popen[bytes]] = []
 
     def bring_up(self) -> None:
@@ -60,8 +64,17 @@ class RunningCluster:
 
     @property
     def bootstrap(self) -> str:
-        """What a Kafka client is given as ``bootstrap.servers``."""
-        return self._local.bootstrap
+        """What a Kafka client is given as ``bootstrap.servers``; the proxies', if there are faults."""
+        if self._proxies is None:
+            return self._local.bootstrap
+        return ",".join(f"{HOST}:{port}" for port in self._proxies.ports)
+
+    @property
+    def faults(self) -> Faults:
+        """Faults of single requests of clients; those of this object itself go past them."""
+        if self._proxies is None:
+            raise ClusterFailed("this cluster has no proxies; write: Cluster(faults=True)")
+        return self._proxies.faults
 
     @property
     def directory(self) -> Path:
@@ -162,13 +175,13 @@ class RunningCluster:
         Raises ClusterFailed if a transaction stays open before the end.
         """
         try:
-            return _run(lambda: read_topic(self.bootstrap, topic, isolation, timeout_s))
+            return _run(lambda: read_topic(self._local.bootstrap, topic, isolation, timeout_s))
         except (TimeoutError, ClientError) as error:
             fail(error)
 
     def explain(self, name: str) -> str:
         """A transactional id, ``TOPIC-PARTITION`` or producer id in sentences, as ``fencepost explain``."""
-        command = ["explain", name, "--bootstrap-server", self.bootstrap]
+        command = ["explain", name, "--bootstrap-server", self._local.bootstrap]
         done = subprocess.run(
             [sys.executable, "-P", "-m", node_process.MODULE, *command],
             capture_output=True,
@@ -181,6 +194,11 @@ class RunningCluster:
         return done.stdout.strip()
 
     # -- inside ---------------------------------------------------------------------------------------------
+
+    def _topic_id(self, name: str) -> uuid.UUID | None:
+        with ThreadPoolExecutor(1) as aside:  # a fault may be armed on an event loop
+            topic = aside.submit(self.ask, Admin.list_topics).result().get(name)
+        return None if topic is None else topic.topic_id
 
     def _node(self, node_id: int) -> LocalNode:
         try:
@@ -212,7 +230,7 @@ class RunningCluster:
         """What an admin client finds out: ``cluster.ask(Admin.list_topics)``. Raises ClusterFailed."""
 
         async def ask() -> T:
-            async with Admin(self.bootstrap, client_id="fencepost-testing") as admin:
+            async with Admin(self._local.bootstrap, client_id="fencepost-testing") as admin:
                 return await question(admin)
 
         try:

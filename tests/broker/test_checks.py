@@ -49,8 +49,8 @@ class Turns:
         self.steps_max = self.appends_max = self.steps_all = 0
         walk, append = record_walk.walk, PartitionLog.append
 
-        def counted_walk(body: Any, position: int, delta: int, count: int, steps: int) -> Any:
-            walked = walk(body, position, delta, count, steps)
+        def counted_walk(body: Any, position: int, delta: int, count: int, steps: int, **more: Any) -> Any:
+            walked = walk(body, position, delta, count, steps, **more)
             self.steps += steps - walked.steps_left
             return walked
 

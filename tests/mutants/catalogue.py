@@ -38,6 +38,7 @@ from tests.mutants.hostile import HOSTILE
 from tests.mutants.hostile_voter import HOSTILE_VOTER
 from tests.mutants.integrity import INTEGRITY
 from tests.mutants.isolation import ISOLATION
+from tests.mutants.kit import KIT_MUTANTS
 from tests.mutants.layout import LAYOUT
 from tests.mutants.levels import LEVELS
 from tests.mutants.loop import LOOP
@@ -377,6 +378,7 @@ MUTANTS: Final = (
     *ISOLATION,
     *LEVELS,
     *ADDITION_MUTANTS,
+    *KIT_MUTANTS,
     *APPLICATION_CLIENT,
     *AUDIT,
     *AUDIT_GROUPS,

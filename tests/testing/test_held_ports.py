@@ -28,7 +28,8 @@ def test_a_node_listens_dies_and_listens_again() -> None:
         held.close()
 
 
-def test_no_other_program_and_no_other_cluster_gets_them() -> None:
+def test_no_other_program_and_no_other_cluster_gets_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("random.sample", lambda population, _count: list(population))
     held = HeldPorts(2)
     try:
         for offset in PORT_OFFSETS:

@@ -13,6 +13,18 @@ PAGE = (Path(__file__).parents[2] / "docs" / "testing.md").read_text("utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 RIGHT = """
+def test_a_commit_whose_answer_is_lost_is_done(fencepost):
+    topic = fencepost.topic("orders")
+    name = fencepost.name("app")
+    producer = Producer({"bootstrap.servers": fencepost.bootstrap, "transactional.id": name})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, b"order")
+    lost = fencepost.faults.drop_answer("EndTxn", match={"transactional_id": name}, times=1)
+    producer.commit_transaction(30)
+    lost.wait_fired()
+    fencepost.assert_exactly_once([b"order"], topic)
+
 def test_names_are_fresh_and_the_cluster_is_whole(fencepost, fencepost_cluster):
     assert fencepost.cluster is fencepost_cluster
     assert {fencepost_cluster.status(each) for each in fencepost_cluster.node_ids} == {"running"}
@@ -37,6 +49,9 @@ def test_forgets_to_commit(fencepost):
     producer.flush(30)
     seen = fencepost.cluster.read(topic, isolation="read_uncommitted")
     assert [] == seen
+
+def test_leaves_a_fault_behind(fencepost):
+    fencepost.faults.disconnect("Produce")
 
 @pytest.mark.fencepost(killl="leader")
 def test_misspells(fencepost):
@@ -67,13 +82,13 @@ def run_pytest(directory: Path, text: str, *arguments: str) -> "subprocess.Compl
 
 
 def test_an_application_that_is_right_passes_while_leaders_die(tmp_path: Path) -> None:
-    with_pytest, _ = EXAMPLES
+    with_pytest, *_ = EXAMPLES
     done = run_pytest(tmp_path, with_pytest + RIGHT, "--fencepost-nodes", "2")
-    assert re.search(r"\n3 passed", done.stdout), done.stdout + done.stderr
+    assert re.search(r"\n4 passed", done.stdout), done.stdout + done.stderr
 
 
 def test_the_example_without_pytest_runs(tmp_path: Path) -> None:
-    _, without = EXAMPLES
+    _, without, *_ = EXAMPLES
     command = [sys.executable, "-P", "-c", without]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
     assert (done.returncode, done.stdout.count("127.0.0.1:")) == (0, 3), done.stderr
@@ -81,10 +96,11 @@ def test_the_example_without_pytest_runs(tmp_path: Path) -> None:
 
 def test_a_failing_test_is_explained(tmp_path: Path) -> None:
     done = run_pytest(tmp_path, WRONG, "--fencepost-nodes", "1")
-    assert "1 failed, 1 error" in done.stdout, done.stdout + done.stderr
+    assert "1 failed, 1 passed, 2 errors" in done.stdout, done.stdout + done.stderr
     assert "fencepost: transactions" in done.stdout
     assert re.search(r"forgetful \(Ongoing\): .*", done.stdout)
     assert "fencepost: node 1, running" in done.stdout
+    assert "left armed by the test: disconnect(Produce), fired 0 times" in done.stdout
     assert "the marker fencepost has no killl; it has nodes, config, kill, every" in done.stdout
 
 

@@ -1,0 +1,93 @@
+"""Mutants of the kit for applications' tests: whose its ports are, what its faults hit, what its check finds."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+PROXY: Final = "tests/testing/test_proxy.py::"
+PORTS: Final = "tests/testing/test_held_ports.py::"
+CHECK: Final = "tests/testing/test_exactly_once.py::"
+
+KIT_MUTANTS: Final = (
+    Mutant(
+        "ports-shared-by-clusters",
+        "a port that one cluster holds is no other one's",
+        "testing/held_ports.py",
+        "                try:\n                    holder.bind((HOST, port))\n",
+        "                holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)\n"
+        "                try:\n                    holder.bind((HOST, port))\n",
+        (PORTS + "test_no_other_program_and_no_other_cluster_gets_them",),
+    ),
+    Mutant(
+        "ports-held-too-tightly",
+        "a node may listen on a port that its cluster holds",
+        "testing/held_ports.py",
+        "            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)\n        self._sockets",
+        "            pass\n        self._sockets",
+        (PORTS + "test_a_node_listens_dies_and_listens_again",),
+    ),
+    Mutant(
+        "refused-and-done",
+        "the node never sees a request that a fault refuses",
+        "testing/proxy.py",
+        "                    self._refuse(frame, api, request, fault.code)\n                    continue\n",
+        "                    self._refuse(frame, api, request, fault.code)\n",
+        (PROXY + "test_a_refusal_is_the_tests_and_the_node_never_sees_the_request",),
+    ),
+    Mutant(
+        "refusal-out-of-turn",
+        "an answer of the proxy waits for those of the requests before it",
+        "testing/proxy.py",
+        "        self._asked.append(_Asked(correlation_id, None, answer))\n        self._write_ready()\n",
+        "        self._writer.write(answer)\n",
+        (PROXY + "test_answers_keep_the_order_of_requests",),
+    ),
+    Mutant(
+        "answer-not-dropped",
+        "an answer that is to be lost is lost",
+        "testing/proxy.py",
+        "                    if asked.dropped_by is not None:\n                        return\n",
+        "",
+        (PROXY + "test_an_answer_that_is_dropped_was_done",),
+    ),
+    Mutant(
+        "fault-without-match",
+        "a fault hits the requests that fit alone",
+        "testing/faults.py",
+        "        return all(value in said.get(name, ()) for name, value in self.match.items())\n",
+        "        return True\n",
+        (PROXY + "test_only_what_fits_is_hit",),
+    ),
+    Mutant(
+        "fault-fires-for-ever",
+        "a fault fires as often as it was asked to",
+        "testing/faults.py",
+        "        return not self._cleared and (self.times is None or self.fired < self.times)\n",
+        "        return not self._cleared\n",
+        (PROXY + "test_a_refusal_is_the_tests_and_the_node_never_sees_the_request",),
+    ),
+    Mutant(
+        "doubled-is-fine",
+        "what came out twice is found",
+        "testing/exactly_once.py",
+        "        elif len(elements) > 1:\n",
+        "        elif len(elements) > 2:\n",
+        (CHECK + "test_each_kind_is_named",),
+    ),
+    Mutant(
+        "torn-is-lost",
+        "a part of a transaction that came out makes it torn",
+        "testing/exactly_once.py",
+        "        if len(elements) == len(units[unit]):\n",
+        "        if elements:\n",
+        (CHECK + "test_a_transaction_of_which_a_part_came_out_is_torn",),
+    ),
+    Mutant(
+        "order-not-looked-at",
+        "records of one key that came out in another order are found",
+        "testing/exactly_once.py",
+        "        if at < last:\n",
+        "        if False:\n",
+        (CHECK + "test_records_of_one_key_keep_their_order",),
+    ),
+)

@@ -1,0 +1,174 @@
+"""The proxy before a node that is scripted here: what passes, what is refused, lost, late; in which order."""
+
+import asyncio
+import struct
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from fencepost.records.types import ProducerId
+from fencepost.testing.cluster_failed import ClusterFailed
+from fencepost.testing.faults import Faults, facts
+from fencepost.testing.proxy import Proxies
+from fencepost.wire.connection import Connection, ConnectionLost
+from fencepost.wire.k18_api_versions import API_VERSIONS
+from fencepost.wire.k26_end_txn import END_TXN
+from fencepost.wire.registry import APIS
+from fencepost.wire.requests import ApiError, EndTxn, ErrorCode
+from tests.testing.scripted_node import ScriptedNode
+
+COMMIT = EndTxn("app", ProducerId(7), 3, committed=True)
+
+
+class Bench:
+    """A node, the proxy before it, and the faults of the test."""
+
+    def __init__(self) -> None:
+        self.node = ScriptedNode()
+        self.proxies = Proxies([("127.0.0.1", self.node.port)])
+        self.faults = self.proxies.faults
+        self.proxies.start()
+
+    def close(self) -> None:
+        self.proxies.close()
+        self.node.close()
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    bench = Bench()
+    yield bench
+    bench.close()
+
+
+def ask(bench: Bench, *, client: str = "c") -> object:
+    async def once() -> object:
+        connection = await Connection.open(
+            "127.0.0.1", bench.proxies.ports[0], client_id=client, timeout_s=10
+        )
+        try:
+            return await connection.call(END_TXN, COMMIT, timeout_s=10)
+        finally:
+            connection.close()
+
+    return asyncio.run(once())
+
+
+def test_without_a_fault_all_passes(bench: Bench) -> None:
+    ask(bench)
+    assert bench.node.seen.count(END_TXN.key) == 1
+
+
+def test_a_refusal_is_the_tests_and_the_node_never_sees_the_request(bench: Bench) -> None:
+    fault = bench.faults.fail("EndTxn", "COORDINATOR_LOAD_IN_PROGRESS", times=1)
+    with pytest.raises(ApiError) as caught:
+        ask(bench)
+    assert caught.value.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert END_TXN.key not in bench.node.seen
+    fault.wait_fired(timeout_s=0)
+    ask(bench)
+    assert bench.node.seen.count(END_TXN.key) == 1
+    assert not bench.faults.clear()
+
+
+def test_an_answer_that_is_dropped_was_done(bench: Bench) -> None:
+    with bench.faults.drop_answer("EndTxn") as fault:
+        with pytest.raises(ConnectionLost):
+            ask(bench)
+        assert bench.node.seen.count(END_TXN.key) == 1
+        assert fault.fired == 1
+    ask(bench)
+
+
+def test_a_connection_that_is_closed_did_nothing(bench: Bench) -> None:
+    with bench.faults.disconnect("EndTxn"), pytest.raises(ConnectionLost):
+        ask(bench)
+    assert END_TXN.key not in bench.node.seen
+
+
+def test_a_delay_is_waited_for(bench: Bench) -> None:
+    with bench.faults.delay("EndTxn", 200):
+        begun_s = time.monotonic()
+        ask(bench)
+    assert time.monotonic() - begun_s >= 0.2
+
+
+def test_only_what_fits_is_hit(bench: Bench) -> None:
+    faults = bench.faults
+    faults.disconnect("Heartbeat")
+    faults.disconnect("EndTxn", match={"transactional_id": "other"})
+    faults.disconnect("EndTxn", match={"transactional_id": "app", "client_id": "another"})
+    ask(bench)
+    faults.disconnect("EndTxn", match={"transactional_id": "app", "client_id": "c"})
+    with pytest.raises(ConnectionLost):
+        ask(bench)
+    left = faults.clear()
+    assert [str(each) for each in left] == [
+        "disconnect(Heartbeat), fired 0 times",
+        "disconnect(EndTxn, transactional_id='other'), fired 0 times",
+        "disconnect(EndTxn, transactional_id='app', client_id='another'), fired 0 times",
+        "disconnect(EndTxn, transactional_id='app', client_id='c'), fired 1 times",
+    ]
+    ask(bench)
+
+
+def test_answers_keep_the_order_of_requests(bench: Bench) -> None:
+    """Java's client ends a connection whose answers come in another order."""
+
+    async def pipelined() -> list[int]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", bench.proxies.ports[0])
+        bench.node.hold = True
+        version_0 = [
+            (API_VERSIONS.key, b""),
+            (END_TXN.key, END_TXN.encode_request(0, COMMIT)),
+            (API_VERSIONS.key, b""),
+        ]
+        for correlation_id, (key, body) in enumerate(version_0, start=1):
+            head = struct.pack(">hhih", key, 0, correlation_id, -1)
+            writer.write(struct.pack(">i", len(head) + len(body)) + head + body)
+        await asyncio.to_thread(fault.wait_fired)
+        bench.node.release()
+        found = []
+        for _ in range(3):
+            size, correlation_id = struct.unpack(">ii", await reader.readexactly(8))
+            await reader.readexactly(size - 4)
+            found.append(correlation_id)
+        writer.close()
+        return found
+
+    with bench.faults.fail("EndTxn", 51) as fault:
+        assert asyncio.run(pipelined()) == [1, 2, 3]
+
+
+def test_what_is_not_kafkas_passes_as_bytes(bench: Bench) -> None:
+    async def raw() -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", bench.proxies.ports[0])
+        writer.write(b"\x16\x03\x01 a handshake of TLS")
+        found = await reader.readexactly(10)
+        writer.close()
+        return found
+
+    assert asyncio.run(raw()) == b"\x16\x03\x01 a hand"
+
+
+def test_what_cannot_be_armed_says_what_can() -> None:
+    faults = Faults()
+    with pytest.raises(ClusterFailed, match="no API is named 'Endtxn'; known are Produce, Fetch"):
+        faults.delay("Endtxn", 1)
+    with pytest.raises(ClusterFailed, match="no error is named 'LOADING'"):
+        faults.fail("EndTxn", "LOADING")
+    with pytest.raises(ClusterFailed, match="match has no topics; it has client_id"):
+        faults.drop_answer("Produce", match={"topics": "x"})
+    with pytest.raises(ClusterFailed, match="times: expected 1 or more"):
+        faults.disconnect("Produce", times=0)
+    fault = faults.disconnect("Produce")
+    with pytest.raises(ClusterFailed, match="not 1 times: disconnect"):
+        fault.wait_fired(timeout_s=0)
+
+
+def test_what_each_request_says_of_itself() -> None:
+    assert facts(COMMIT) == {"transactional_id": {"app"}}
+    assert {"Produce", "Fetch", "InitProducerId", "AddPartitionsToTxn"} <= {
+        each.name for each in APIS.values()
+    }
