@@ -1,4 +1,4 @@
-"""Mutants of the kit for applications' tests: whose its ports are, what its faults hit, what its check finds."""
+"""Mutants of the kit for applications: whose its ports are, what its faults hit, what its check finds."""
 
 from typing import Final
 
