@@ -31,7 +31,7 @@ START_S_MAX: Final = 10.0
 
 
 @dataclass(slots=True)
-class _Asked:
+class _Pending:
     """A request whose answer the client waits for. ``answer``: there already, and waits for its turn."""
 
     correlation_id: int
@@ -134,7 +134,7 @@ class _Connection:
         self._proxies = proxies
         self._reader = reader
         self._writer = writer
-        self._asked: deque[_Asked] = deque()
+        self._pending: deque[_Pending] = deque()
         self._raw = False
         self._upstream: asyncio.StreamWriter | None = None
 
@@ -174,21 +174,21 @@ class _Connection:
             correlation_id = int.from_bytes(frame[4:8], "big", signed=True)
             if not _is_unanswered(frame):
                 dropped = fault if fault is not None and fault.action == "drop_answer" else None
-                self._asked.append(_Asked(correlation_id, dropped))
+                self._pending.append(_Pending(correlation_id, dropped))
             upstream.write(_LENGTH.pack(len(frame)) + frame)
             await upstream.drain()
 
     async def _answers(self, answers: asyncio.StreamReader) -> None:
         while (frame := await self._frame(answers, self._writer)) is not None:
             correlation_id = int.from_bytes(frame[:4], "big", signed=True)
-            while self._asked:
-                asked = self._asked.popleft()
-                if asked.correlation_id == correlation_id:
-                    if asked.dropped_by is not None:
+            while self._pending:
+                pending = self._pending.popleft()
+                if pending.correlation_id == correlation_id:
+                    if pending.dropped_by is not None:
                         return
                     break
-                if asked.answer is not None:
-                    self._writer.write(asked.answer)
+                if pending.answer is not None:
+                    self._writer.write(pending.answer)
             self._writer.write(_LENGTH.pack(len(frame)) + frame)
             self._write_ready()
             await self._writer.drain()
@@ -198,12 +198,12 @@ class _Connection:
         correlation_id = int.from_bytes(frame[4:8], "big", signed=True)
         body = api.refusal(version, request, error_for(code, "by a fault of the test"), 0)
         answer = response_frame(correlation_id, body, tagged=api.has_tagged_response_header(version))
-        self._asked.append(_Asked(correlation_id, None, answer))
+        self._pending.append(_Pending(correlation_id, None, answer))
         self._write_ready()
 
     def _write_ready(self) -> None:
-        while self._asked and (answer := self._asked[0].answer) is not None:
-            self._asked.popleft()
+        while self._pending and (answer := self._pending[0].answer) is not None:
+            self._pending.popleft()
             self._writer.write(answer)
 
     async def _frame(self, reader: asyncio.StreamReader, onward: asyncio.StreamWriter) -> bytes | None:
