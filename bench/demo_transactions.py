@@ -107,7 +107,10 @@ class Writers:
         try:
             while not self._ended.is_set():
                 async with Producer(
-                    self.target.name, transactional_id=f"demo-{number}", sasl=self.target.sasl
+                    self.target.name,
+                    transactional_id=f"demo-{number}",
+                    sasl=self.target.sasl,
+                    tls=self.target.tls,
                 ) as producer:
                     name = await self._write_with(producer, name)
         except ClientError as error:

@@ -10,6 +10,7 @@ from fencepost.broker import foreign_markers
 from fencepost.wire.client import Address, ControllerClient
 from fencepost.wire.secret_proof import ClusterSecret
 from fencepost.wire.stalls import Stalls
+from fencepost.wire.tls import Tls
 
 COORDINATORS: Final = 3
 """Rounds of verification at a time: one waits for an entry of the log, as what comes meanwhile would."""
@@ -37,12 +38,15 @@ class ControllerClients:
         bootstrap: Sequence[Address],
         *,
         sasl: tuple[str, str] | None,
+        tls: Tls | None,
         secret: ClusterSecret,
         rng: Random,
         stalls: Stalls,
     ) -> Self:
-        """Clients that log in as ``sasl`` says and prove ``secret``. None connects before its first call."""
-        client = partial(ControllerClient, bootstrap, sasl=sasl, secret=secret, rng=rng, stalls=stalls)
+        """Clients that dial by ``tls``, log in by ``sasl`` and prove ``secret``, from their first call on."""
+        client = partial(
+            ControllerClient, bootstrap, sasl=sasl, tls=tls, secret=secret, rng=rng, stalls=stalls
+        )
         return cls(
             membership=client(),
             allocation=client(),

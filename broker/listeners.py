@@ -39,6 +39,7 @@ class RoleListeners:
                     log=log,
                     security_protocol=config.security_protocol(each.name),  # type: ignore[arg-type]
                     credentials=credentials.users[each.name],
+                    tls=credentials.tls,
                     features=features,
                     limits=config.listener_limits,
                     memory=memory,

@@ -33,6 +33,7 @@ from fencepost.controller.features import SUPPORTED
 from fencepost.records.invariant import InvariantViolation
 from fencepost.records.types import BrokerId, ProducerId
 from fencepost.settings.config import NodeConfig
+from fencepost.settings.config_values import SECURITY_PROTOCOLS
 from fencepost.settings.credentials import Credentials
 from fencepost.settings.node_clock import NodeClock
 from fencepost.settings.node_identity import Identity
@@ -44,8 +45,6 @@ from fencepost.wire.stalls import Stalls
 
 LEAVE_S_MAX: Final = 1.0
 """Short: when the whole cluster stops, no controller is left to respond."""
-
-SECURITY_PROTOCOL_IDS: Final = {"PLAINTEXT": 0, "SASL_PLAINTEXT": 2}  # Kafka SecurityProtocol
 
 
 class BrokerGauges(IdsLeftGauge, CleanerGauges, Protocol):
@@ -79,15 +78,13 @@ class Broker:
             raise InvariantViolation("a broker without a client listener")
         rng, memory = rng or Random(), memory or RequestMemory()
         self._broker_id = BrokerId(config.node_id)
-        sasl, secret, acls = credentials.own, credentials.secret, credentials.acls
+        sasl, acls = credentials.own, credentials.acls
         membership = Membership(ANONYMOUS if sasl is None else f"User:{sasl[0]}", identity.cluster_id)
         self.fatal: asyncio.Future[ExitReason] = asyncio.get_running_loop().create_future()
         self._log = log
         self._stalls = stalls = stalls or Stalls()
         self._tasks: list[asyncio.Task[None]] = []
-        self._clients = ControllerClients.of(
-            config.controller_bootstrap, sasl=sasl, secret=secret, rng=rng, stalls=self._stalls
-        )
+        self._clients = _controller_clients(config, credentials, rng, stalls)
         self._clock = clock or NodeClock(config.directory, log)
         self._data = DataPlane(
             config,
@@ -235,10 +232,23 @@ def _monotonic_ms() -> int:
     return time.monotonic_ns() // 1_000_000
 
 
+def _controller_clients(
+    config: NodeConfig, credentials: Credentials, rng: Random, stalls: Stalls
+) -> ControllerClients:
+    return ControllerClients.of(
+        config.controller_bootstrap,
+        sasl=credentials.own,
+        tls=credentials.tls_for_controllers,
+        secret=credentials.secret,
+        rng=rng,
+        stalls=stalls,
+    )
+
+
 def _endpoint(config: NodeConfig, name: str) -> Endpoint:
     """What a registration says of a listener. The first one is what brokers use among themselves."""
     return Endpoint(
-        name, *config.advertised_address(name), SECURITY_PROTOCOL_IDS[config.security_protocol(name)]
+        name, *config.advertised_address(name), SECURITY_PROTOCOLS.index(config.security_protocol(name))
     )
 
 

@@ -133,5 +133,5 @@ def _peer(bootstrap_server: str | None, peer_kill: str | None, peer_start: str |
         if peer_kill is not None:
             raise WrongUsage("--peer-kill is of the cluster that --bootstrap-server names")
         return None
-    target = target_at("--bootstrap-server", bootstrap_server, None)
+    target = target_at("--bootstrap-server", bootstrap_server)
     return Peer([(each.host, each.port) for each in target.addresses], peer_kill, peer_start)

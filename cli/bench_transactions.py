@@ -152,4 +152,4 @@ def transactions(
 
 
 def _target(option: str, text: str | None) -> Target | None:
-    return None if text is None else target_at(option, text, None)
+    return None if text is None else target_at(option, text)

@@ -147,7 +147,11 @@ def _log_explainer(logs: tuple[str, ...]) -> Explains:
 async def _ask(target: Target, name: str | None, given: list[Subject]) -> tuple[Subject, Explained]:
     """Raises WrongUsage or Unreadable."""
     admin = Admin(
-        target.name, sasl=target.sasl, request_timeout_ms=REQUEST_TIMEOUT_MS, api_timeout_ms=TIMEOUT_MS
+        target.name,
+        sasl=target.sasl,
+        tls=target.tls,
+        request_timeout_ms=REQUEST_TIMEOUT_MS,
+        api_timeout_ms=TIMEOUT_MS,
     )
     try:
         return await _of(admin.explain, name, given)  # not entered: what is refused is said at once

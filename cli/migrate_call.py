@@ -113,6 +113,7 @@ def _client(target: Target, attempt_s: float) -> ControllerClient:
     return ControllerClient(
         target.addresses,
         sasl=target.sasl,
+        tls=target.tls,
         rng=random.Random(),
         client_id="fencepost-cli",
         attempt_timeout_s=attempt_s,

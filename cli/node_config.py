@@ -5,12 +5,18 @@ from pathlib import Path
 from fencepost.cluster.console import Unreadable, WrongUsage
 from fencepost.settings.config import ConfigError, NodeConfig
 from fencepost.settings.properties import parse_properties
+from fencepost.wire.setting_files import SettingFileError, require_private
 
 
 def read_config(file: Path) -> NodeConfig:
     """Read a node's properties file. Raises WrongUsage or Unreadable."""
     try:
-        return parse_properties(file.read_text("utf-8"), file.absolute())
+        config = parse_properties(file.read_text("utf-8"), file.absolute())
+        if config.has_secrets:
+            require_private("--config", file)
+        return config
+    except SettingFileError as error:
+        raise Unreadable(str(error)) from error
     except ConfigError as error:
         raise WrongUsage(str(error)) from error
     except (OSError, UnicodeDecodeError) as error:

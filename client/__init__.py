@@ -38,6 +38,7 @@ from fencepost.client.types import (
     RecordMetadata,
     TopicPartition,
 )
+from fencepost.wire.tls import Tls, TlsError, TlsSettings
 
 __all__ = [
     "AbortableError",
@@ -65,6 +66,9 @@ __all__ = [
     "RecordRefused",
     "Refused",
     "RequestTimedOut",
+    "Tls",
+    "TlsError",
+    "TlsSettings",
     "TopicPartition",
     "TransactionTimedOut",
     "UnknownTopic",

@@ -70,6 +70,7 @@ from fencepost.wire.requests import (
     TopicConfig,
     UpdateFeatures,
 )
+from fencepost.wire.tls import Tls
 
 T = TypeVar("T")
 
@@ -99,6 +100,7 @@ class Admin:
         *,
         client_id: str = "fencepost-admin",
         sasl: tuple[str, str] | None = None,
+        tls: Tls | None = None,
         request_timeout_ms: int = 30_000,
         api_timeout_ms: int = 60_000,
     ) -> None:
@@ -106,6 +108,7 @@ class Admin:
             bootstrap=addresses(bootstrap_servers),
             client_id=client_id,
             sasl=sasl,
+            tls=tls,
             request_timeout_s=request_timeout_ms / 1000,
         )
         self._network = Network(settings, random.Random())

@@ -33,6 +33,7 @@ from fencepost.client.types import (
 from fencepost.wire.k01_fetch import READ_COMMITTED, READ_UNCOMMITTED
 from fencepost.wire.k02_list_offsets import EARLIEST, LATEST
 from fencepost.wire.k10_find_coordinator import GROUP
+from fencepost.wire.tls import Tls
 
 ISOLATION: Final = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
 UNKNOWN_S_MAX: Final = 1.0
@@ -49,7 +50,7 @@ class Consumer:
     ``isolation_level``     read_committed or read_uncommitted.
     ``max_poll_interval_ms``  without a poll for so long the member leaves its group.
     ``assignors``           range and roundrobin, the preferred one first.
-    ``sasl``                user and password of SASL PLAIN.
+    ``sasl``, ``tls``       user and password of SASL PLAIN; keys and authorities (``client.Tls``).
     """
 
     _coordinator: Coordinator | None = None
@@ -68,6 +69,7 @@ class Consumer:
         isolation_level: str = "read_uncommitted",
         client_id: str = "fencepost-consumer",
         sasl: tuple[str, str] | None = None,
+        tls: Tls | None = None,
         fetch_min_bytes: int = 1,
         fetch_max_wait_ms: int = 500,
         fetch_max_bytes: int = 50 * 1024 * 1024,
@@ -84,7 +86,7 @@ class Consumer:
         _require_known("assignor", assignors, ASSIGNORS)
         servers, request_s = addresses(bootstrap_servers), request_timeout_ms / 1000
         settings = NetworkSettings(
-            bootstrap=servers, client_id=client_id, sasl=sasl, request_timeout_s=request_s
+            bootstrap=servers, client_id=client_id, sasl=sasl, tls=tls, request_timeout_s=request_s
         )
         self._network = Network(settings, random.Random())
         self._metadata = ClusterMetadata(self._network, creates_topics=False)

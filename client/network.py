@@ -18,6 +18,7 @@ from fencepost.client.errors import InvalidSetting
 from fencepost.wire.connection import Connection, ConnectionLost, NotConnected, RequestTimeout
 from fencepost.wire.dispatch import Api, Q, R
 from fencepost.wire.k03_metadata import BrokerNode
+from fencepost.wire.tls import Tls
 
 Address: TypeAlias = tuple[str, int]
 
@@ -40,11 +41,12 @@ class Channel(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkSettings:
-    """How brokers are reached. ``sasl``: user and password of SASL PLAIN."""
+    """How brokers are reached. ``sasl``: user and password of SASL PLAIN. ``tls``: by TLS, with its keys."""
 
     bootstrap: tuple[Address, ...]
     client_id: str = "fencepost"
     sasl: tuple[str, str] | None = None
+    tls: Tls | None = None
     request_timeout_s: float = 30.0
 
 
@@ -184,6 +186,7 @@ class Network:
         connection = await Connection.open(
             *address,
             sasl=self.settings.sasl,
+            tls=self.settings.tls,
             timeout_s=min(CONNECT_TIMEOUT_S, self.settings.request_timeout_s),
             client_id=self.settings.client_id,
         )

@@ -43,6 +43,7 @@ from fencepost.records import compression
 from fencepost.records.batch import Header
 from fencepost.records.batch_builder import size_max
 from fencepost.wire.requests import ErrorCode
+from fencepost.wire.tls import Tls
 
 CODECS: Final = {
     "none": compression.NONE,
@@ -74,7 +75,7 @@ class Producer:
     ``group_aware``         for what a consumer is assigned (``init_transactions``) this one alone writes;
                             ``transactional_id`` may be left out (KIP-447).
     ``keep_prepared``       what another instance left open is kept: ``complete_transaction`` must follow.
-    ``sasl``                user and password of SASL PLAIN.
+    ``sasl``, ``tls``       user and password of SASL PLAIN; keys and authorities (``client.Tls``).
     """
 
     _sender: Sender | None = None
@@ -91,6 +92,7 @@ class Producer:
         group_aware: bool = False,
         client_id: str = "fencepost-producer",
         sasl: tuple[str, str] | None = None,
+        tls: Tls | None = None,
         linger_ms: float = 0.0,
         batch_size: int = BATCH_BYTES,
         compression: str = "none",
@@ -106,15 +108,11 @@ class Producer:
         if batch_size < 1 or max_request_size < 1 or buffer_memory < 1:
             raise InvalidSetting("batch_size, max_request_size and buffer_memory are at least 1")
         self._rng = random.Random()
-        self._network = Network(
-            NetworkSettings(
-                bootstrap=addresses(bootstrap_servers),
-                client_id=client_id,
-                sasl=sasl,
-                request_timeout_s=request_timeout_ms / 1000,
-            ),
-            self._rng,
+        servers, request_s = addresses(bootstrap_servers), request_timeout_ms / 1000
+        settings = NetworkSettings(
+            bootstrap=servers, client_id=client_id, sasl=sasl, tls=tls, request_timeout_s=request_s
         )
+        self._network = Network(settings, self._rng)
         self._metadata = ClusterMetadata(self._network, creates_topics=creates_topics)
         self._sender_settings = SenderSettings(
             linger_s=linger_ms / 1000,

@@ -164,7 +164,11 @@ class Brokers:
         connection = self._connections.get(address)
         if connection is None or not connection.is_open:
             connection = await Connection.open(
-                *address, sasl=self._target.sasl, timeout_s=self._attempt_s, client_id="fencepost-cli"
+                *address,
+                sasl=self._target.sasl,
+                tls=self._target.tls,
+                timeout_s=self._attempt_s,
+                client_id="fencepost-cli",
             )
             self._connections[address] = connection
         try:
@@ -201,7 +205,12 @@ def ask_a_broker(target: Target, api: Api[Q, R], request: Q, *, timeout_s: float
         for host, port in target.addresses:
             try:
                 connection = await Connection.open(
-                    host, port, sasl=target.sasl, timeout_s=CONNECT_SECONDS, client_id="fencepost-cli"
+                    host,
+                    port,
+                    sasl=target.sasl,
+                    tls=target.tls,
+                    timeout_s=CONNECT_SECONDS,
+                    client_id="fencepost-cli",
                 )
             except NotConnected as error:
                 failure = error

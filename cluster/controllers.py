@@ -22,7 +22,7 @@ T = TypeVar("T")
 def client_of(target: Target) -> ControllerClient:
     """A client of the active controller; for one event loop, and to be closed."""
     return ControllerClient(
-        target.addresses, sasl=target.sasl, rng=random.Random(), client_id="fencepost-cli"
+        target.addresses, sasl=target.sasl, tls=target.tls, rng=random.Random(), client_id="fencepost-cli"
     )
 
 

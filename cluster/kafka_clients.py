@@ -92,7 +92,7 @@ def _client(kind: Callable[..., T], target: Target, arguments: dict[str, Any], l
     """``longest`` is the setting of how long a call may take; ``arguments`` go before it."""
     usual = {"client_id": CLIENT_ID, longest: round(CALL_SECONDS * 1000)}
     try:
-        return kind(target.name, sasl=target.sasl, **(usual | arguments))
+        return kind(target.name, sasl=target.sasl, tls=target.tls, **(usual | arguments))
     except InvalidSetting as error:
         raise WrongUsage(str(error)) from error
 

@@ -10,17 +10,19 @@ from subprocess import Popen
 from typing import Any, Final
 
 from fencepost.cluster import node_process
+from fencepost.cluster.command_config import access_of
 from fencepost.cluster.console import Failed
 from fencepost.cluster.controllers import client_of
 from fencepost.cluster.local_cluster import LocalCluster, LocalNode
 from fencepost.cluster.target import Target, controllers_of
 from fencepost.controller.errors import ApiError, ErrorCode
 from fencepost.records.types import NodeId
-from fencepost.settings.config import SASL_PLAINTEXT, Address
+from fencepost.settings.config import Address, NodeConfig
 from fencepost.wire.client import Connection, ConnectionLost, ControllerClient, RequestTimeout
 from fencepost.wire.k03_metadata import METADATA, Metadata
 from fencepost.wire.k55_describe_quorum import DESCRIBE_QUORUM, DescribeQuorum
 from fencepost.wire.k60_describe_cluster import DESCRIBE_CLUSTER, DescribeCluster
+from fencepost.wire.tls import Tls
 
 ASK_SECONDS: Final = 1.0
 FIRST_ASK_SECONDS: Final = 0.25  # a client that gives up early starts again without a backoff
@@ -44,21 +46,22 @@ async def find_leader(cluster: LocalCluster) -> NodeId | None:
 
 async def find_leadership(cluster: LocalCluster) -> tuple[int, NodeId | None]:
     """(epoch, leader), each by a committed entry: of the highest epoch that is known, (-1, None) without."""
-    sasl = controllers_of(cluster).sasl
+    target = controllers_of(cluster)
     running = [node for node in cluster.nodes if node.status() == "running"]
-    listeners = [node.config.controller_listener for node in running]
-    views = await asyncio.gather(
-        *(_quorum_view(each.address, sasl) for each in listeners if each is not None)
-    )
+    configs = [(node.config, node.config.controller_listener) for node in running]
+    addresses = [config.advertised_address(each.name) for config, each in configs if each is not None]
+    views = await asyncio.gather(*(_quorum_view(address, target) for address in addresses))
     epoch, leader = max(((epoch, leader) for epoch, leader in views if leader >= 0), default=(-1, -1))
     return epoch, None if leader < 0 else NodeId(leader)
 
 
-async def _quorum_view(address: Address, sasl: tuple[str, str] | None) -> tuple[int, int]:
+async def _quorum_view(address: Address, target: Target) -> tuple[int, int]:
     """(epoch, leader id) as one node sees it; (-1, -1) if it does not say."""
     try:
         async with asyncio.timeout(ASK_SECONDS):
-            connection = await Connection.open(address.host, address.port, sasl=sasl, timeout_s=ASK_SECONDS)
+            connection = await Connection.open(
+                *address, sasl=target.sasl, tls=target.tls, timeout_s=ASK_SECONDS
+            )
             try:
                 answer = await connection.call(DESCRIBE_QUORUM, DescribeQuorum(), timeout_s=ASK_SECONDS)
             finally:
@@ -153,10 +156,11 @@ async def _brokers_shown(node: LocalNode) -> set[int] | None:
     if listener is None:
         return set()
     address = node.config.advertised_address(listener.name)
-    if node.config.security_protocol(listener.name) == SASL_PLAINTEXT:
-        return None if await _answers(address) else set()
+    tls = access_of(node.config, to_brokers=True).tls
+    if node.config.security_protocol(listener.name).startswith("SASL_"):
+        return None if await _answers(address, tls) else set()
     try:
-        connection = await Connection.open(*address, timeout_s=ASK_SECONDS)
+        connection = await Connection.open(*address, tls=tls, timeout_s=ASK_SECONDS)
         try:
             answer = await connection.call(METADATA, Metadata(topics=()), timeout_s=ASK_SECONDS)
         finally:
@@ -166,10 +170,19 @@ async def _brokers_shown(node: LocalNode) -> set[int] | None:
     return {broker.node_id for broker in answer.brokers}
 
 
-async def _answers(address: Address) -> bool:
+async def _serves(config: NodeConfig) -> bool:
+    """Whether a node's controller listener answers, or the client listener of a lone broker."""
+    listener = config.controller_listener or config.client_listener
+    if listener is None:
+        return True
+    tls = access_of(config, to_brokers=config.controller_listener is None).tls
+    return await _answers(config.advertised_address(listener.name), tls)
+
+
+async def _answers(address: Address, tls: Tls | None) -> bool:
     """Whether a listener accepts connections and answers as Kafka does."""
     try:
-        connection = await Connection.open(address.host, address.port, timeout_s=ASK_SECONDS)
+        connection = await Connection.open(*address, tls=tls, timeout_s=ASK_SECONDS)
     except _NO_ANSWER:
         return False
     connection.close()
@@ -187,8 +200,7 @@ async def _await_answering(nodes: Sequence[LocalNode], children: Mapping[NodeId,
         async with asyncio.timeout(LIVE_SECONDS_MAX):
             while waiting:
                 _require_alive(nodes, children)
-                listener = waiting[-1].config.controller_listener or waiting[-1].config.client_listener
-                if listener is None or await _answers(waiting[-1].config.advertised_address(listener.name)):
+                if await _serves(waiting[-1].config):
                     waiting.pop()
                 else:
                     await asyncio.sleep(POLL_SECONDS)

@@ -1,19 +1,18 @@
 """The nodes that a command contacts, by address or by a local cluster's folder; refusals in words."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
-from fencepost.cluster.console import Unreadable, WrongUsage
+from fencepost.cluster.command_config import Access, access_of
+from fencepost.cluster.console import WrongUsage
 from fencepost.cluster.local_cluster import LocalCluster
 from fencepost.controller.errors import ApiError
-from fencepost.settings.config_values import SASL_PLAINTEXT, Address, parse_address
-from fencepost.wire.setting_files import SettingFileError, read_setting_file
+from fencepost.settings.config_values import Address, parse_address
+from fencepost.wire.tls import Tls
 
 TIMEOUT_SECONDS: Final = 10.0
 TEMPORARY_ID_FIRST: Final = 1_000_000_000  # far above any broker's own id
 TEMPORARY_ID_LAST: Final = 2**31 - 1
-_CREDENTIAL_KEYS: Final = ("sasl.username", "sasl.password.file")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +22,7 @@ class Target:
     addresses: tuple[Address, ...]
     sasl: tuple[str, str] | None = None
     cluster: LocalCluster | None = None
+    tls: Tls | None = None
 
     @property
     def name(self) -> str:
@@ -30,60 +30,34 @@ class Target:
         return ",".join(str(address) for address in self.addresses)
 
 
-def target_at(option: str, text: str, sasl: tuple[str, str] | None) -> Target:
+def target_at(option: str, text: str, access: Access | None = None) -> Target:
     """The target that an option such as ``--bootstrap-server`` names. Raises WrongUsage."""
     try:
-        return Target(tuple(parse_address(each.strip()) for each in text.split(",")), sasl)
+        addresses = tuple(parse_address(each.strip()) for each in text.split(","))
     except ValueError:
         raise WrongUsage(f"{option}: expected HOST:PORT[,..], got {text!r}") from None
+    sasl, tls = access or Access()
+    return Target(addresses, sasl, tls=tls)
 
 
 def controllers_of(cluster: LocalCluster) -> Target:
-    """The controllers of a local cluster, and the credentials of its brokers if it wants any."""
+    """The controllers of a local cluster, reached as its nodes do. Raises Unreadable."""
+    access = Access()
     for node in cluster.nodes:
-        config = node.config
-        listener = config.controller_listener
-        if listener is None or config.security_protocol(listener.name) != SASL_PLAINTEXT:
-            continue
-        if config.sasl_username is not None and config.sasl_password_file is not None:
-            password = _secret(config.sasl_password_file)
-            return Target(cluster.controllers, (config.sasl_username, password), cluster)
-    return Target(cluster.controllers, None, cluster)
+        if node.config.controller_listener is not None and access == Access():
+            access = access_of(node.config, to_brokers=False)
+    return Target(cluster.controllers, access.sasl, cluster, access.tls)
 
 
-def brokers_of(cluster: LocalCluster, sasl: tuple[str, str] | None = None) -> Target:
-    """The brokers of a local cluster; with the nodes' own credentials if they want any and none are given."""
+def brokers_of(cluster: LocalCluster, access: Access | None = None) -> Target:
+    """The brokers of a local cluster; reached as its nodes do, if nothing else is said."""
     listeners = [(node.config, node.config.client_listener) for node in cluster.nodes]
     there = [(config, listener) for config, listener in listeners if listener is not None]
-    wants_sasl = any(config.security_protocol(each.name) == SASL_PLAINTEXT for config, each in there)
-    own = controllers_of(cluster).sasl if wants_sasl else None
     addresses = tuple(config.advertised_address(each.name) for config, each in there)
-    return Target(addresses, sasl or own, cluster)
-
-
-def read_login(file: Path) -> tuple[str, str]:
-    """User and password of a ``--command-config``. Raises WrongUsage or Unreadable."""
-    pairs = dict(
-        line.split("=", 1) for line in _read(file).splitlines() if "=" in line and line[0] not in "#!"
-    )
-    username, password_file = (pairs.get(key, "").strip() for key in _CREDENTIAL_KEYS)
-    if not username or not password_file:
-        raise WrongUsage(f"{file}: expected {' and '.join(_CREDENTIAL_KEYS)}")
-    return username, _secret(file.absolute().parent / password_file)
-
-
-def _secret(file: Path) -> str:
-    try:
-        return read_setting_file("sasl.password.file", file, is_secret=True).strip()
-    except SettingFileError as error:
-        raise Unreadable(str(error)) from error
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text("utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise Unreadable(f"{file}: {error}") from error
+    if access is None:
+        found = (access_of(config, to_brokers=True) for config, _ in there)
+        access = next((each for each in found if each != Access()), Access())
+    return Target(addresses, access.sasl, cluster, access.tls)
 
 
 def sentence_of(error: ApiError) -> str:

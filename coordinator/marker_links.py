@@ -19,6 +19,7 @@ from fencepost.wire.k27_write_txn_markers import WRITE_TXN_MARKERS, WriteTxnMark
 from fencepost.wire.k20024_announce_partitions import ANNOUNCE_PARTITIONS, AnnouncePartitions
 from fencepost.wire.secret_proof import COORDINATOR, ClusterSecret, prove
 from fencepost.wire.stalls import Stalls
+from fencepost.wire.tls import Tls
 
 CONNECT_TIMEOUT_S: Final = 2.0
 MARKERS_TIMEOUT_S: Final = 10.0  # the partition leader flushes its logs before it answers
@@ -44,8 +45,11 @@ class _Link:
 class _Links:
     """What both kinds have in common. All calls on the event loop."""
 
-    def __init__(self, sasl: tuple[str, str] | None, secret: ClusterSecret, stalls: Stalls) -> None:
+    def __init__(
+        self, sasl: tuple[str, str] | None, secret: ClusterSecret, stalls: Stalls, tls: Tls | None = None
+    ) -> None:
         self._sasl = sasl
+        self._tls = tls
         self._secret = secret
         self._stalls = stalls
         self._links: dict[BrokerId, _Link] = {}
@@ -87,6 +91,7 @@ class _Links:
         connection = await Connection.open(
             *address,
             sasl=self._sasl,
+            tls=self._tls,
             timeout_s=CONNECT_TIMEOUT_S,
             client_id=CLIENT_ID,
             stalls=self._stalls,

@@ -114,7 +114,8 @@ class Controller:
             rng=self._rng,
             log=self._log,
         )
-        links = credentials.own_for_brokers, credentials.secret, self._metrics.stalls
+        tls = credentials.tls_for_brokers
+        links = credentials.own_for_brokers, credentials.secret, self._metrics.stalls, tls
         self._marker_links, self._announcement_links = MarkerLinks(*links), AnnouncementLinks(*links)
         self.coordinators = self._made_coordinators(credentials)
         self.transactions = self.coordinators.transactions
@@ -174,6 +175,7 @@ class Controller:
                 directory_id=identity.voter_id,
                 cluster_id=identity.cluster_id,
                 secret=credentials.secret.secret,
+                tls=credentials.tls_for_controllers,
                 controller=config.advertised_address(config.controller_listeners[0].name),
                 addresses={each.node_id: (each.address.host, each.address.port) for each in config.voters},
             ),

@@ -28,8 +28,8 @@ from fencepost.node.metrics import NodeMetrics, watch_loop
 from fencepost.node.metrics_port import MetricsPort
 from fencepost.records.invariant import InvariantViolation
 from fencepost.records.types import BrokerId
-from fencepost.settings.config import ConfigError, NodeConfig
-from fencepost.settings.credentials import read_credentials
+from fencepost.settings.config import PLAINTEXT, ConfigError, NodeConfig
+from fencepost.settings.credentials import Credentials, read_credentials
 from fencepost.settings.log_file import keep_rotating
 from fencepost.settings.node_clock import NodeClock, watch_clock
 from fencepost.settings.node_identity import (
@@ -185,16 +185,14 @@ async def _run(config: NodeConfig, identity: Identity, log: FilteringBoundLogger
         listeners = ", ".join(str(each.name) for each in config.listeners)
         log.warning("authorizer_missing", listeners=listeners, next=NO_AUTHORIZER)
     metrics = NodeMetrics(log)
-    credentials = read_credentials(config, identity.cluster_id)
+    credentials = read_credentials(config, identity.cluster_id, log)
     memory = RequestMemory(config.queued_request_bytes_max)
     async with AsyncExitStack() as stack:
         stack.callback(keep_rotating(loop, config.log_rotate_bytes, config.log_rotate_files))
         stack.callback(watch_loop(loop, metrics))
         if config.metrics_port is not None:
-            port = MetricsPort(
-                metrics.registry, log=log, limits=config.listener_limits, stalls=metrics.stalls
-            )
-            await port.start(config.metrics_port)
+            port = _metrics_port(config, metrics, credentials, log)
+            await port.start(config.metrics_host, config.metrics_port)
             stack.push_async_callback(port.stop)
         clock = NodeClock(config.directory, log)
         stack.callback(watch_clock(loop, clock))
@@ -230,6 +228,18 @@ async def _run(config: NodeConfig, identity: Identity, log: FilteringBoundLogger
         status = await _serve(parts, ended, log, metrics.stalls)
     log.info("node_stopped", status=status)
     return status
+
+
+def _metrics_port(
+    config: NodeConfig, metrics: NodeMetrics, credentials: Credentials, log: FilteringBoundLogger
+) -> MetricsPort:
+    return MetricsPort(
+        metrics.registry,
+        log=log,
+        limits=config.listener_limits,
+        stalls=metrics.stalls,
+        tls=None if config.metrics_protocol == PLAINTEXT else credentials.tls,
+    )
 
 
 @asynccontextmanager

@@ -16,13 +16,15 @@ from prometheus_client.exposition import choose_encoder
 from structlog.typing import FilteringBoundLogger
 
 from fencepost.records.invariant import InvariantViolation
+from fencepost.wire.accepting import stop_accepting
 from fencepost.wire.admission import SWEEP_S, Admission
 from fencepost.wire.limited_log import LimitedLog
 from fencepost.wire.limits import DEFAULT_LIMITS, ListenerLimits
 from fencepost.wire.listening import listen
 from fencepost.wire.stalls import Stalls
+from fencepost.wire.tls import Tls
+from fencepost.wire.tls_handshake import TlsServer
 
-HOST: Final = "127.0.0.1"  # loopback only, as every listener
 METRICS_CONNECTIONS_MAX: Final = 100
 HEAD_BYTES_MAX: Final = 8 * 1024
 RENDERED_S: Final = 0.1
@@ -42,20 +44,23 @@ class MetricsPort:
         log: FilteringBoundLogger,
         limits: ListenerLimits = DEFAULT_LIMITS,
         stalls: Stalls | None = None,
+        tls: Tls | None = None,
     ) -> None:
         limits = replace(limits, connections_max=min(limits.connections_max, METRICS_CONNECTIONS_MAX))
         self.log = LimitedLog(log.bind(listener="METRICS"))
         self.admission: Admission[_Scraper] = Admission(limits, self.log)
         self._registry = registry
         self._stalls = stalls or Stalls()
+        client_auth = "none" if tls is None else tls.settings.client_auth
+        self._handshakes = TlsServer.of(tls, client_auth, self._handshake_failed)
         self._rendered: dict[str, _Rendered] = {}  # by content type: there are two or three
         self._server: asyncio.Server | None = None
         self._sweeping: asyncio.TimerHandle | None = None
 
-    async def start(self, port: int) -> None:
-        """Listen on 127.0.0.1; port 0 takes a free one."""
+    async def start(self, host: str, port: int) -> None:
+        """Listen; port 0 takes a free one."""
         loop = asyncio.get_running_loop()
-        self._server = await listen(lambda: _Scraper(self, loop), HOST, port)
+        self._server = await listen(lambda: _Scraper(self, loop), host, port, tls=self._handshakes)
         self._sweeping = loop.call_later(SWEEP_S, self._sweep, loop)
 
     async def stop(self) -> None:
@@ -64,7 +69,7 @@ class MetricsPort:
             return
         if self._sweeping is not None:
             self._sweeping.cancel()
-        self._server.close()
+        await stop_accepting(self._server, self._handshakes)
         for scraper in self.admission.all():
             scraper.close()
         await self._server.wait_closed()
@@ -88,6 +93,9 @@ class MetricsPort:
             known = self._rendered[content_type] = (now_s, content_type, encoder(self._registry))
             self._stalls.end(WORK, begun)
         return known[1:]
+
+    def _handshake_failed(self, reason: str, peer: str) -> None:
+        self.log.warning("scrape_refused", peer=peer, reason=reason)
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         self._sweeping = loop.call_later(SWEEP_S, self._sweep, loop)

@@ -22,6 +22,7 @@ import msgspec
 from fencepost.records.levels import LEVEL_MAX
 from fencepost.records.types import NodeId
 from fencepost.settings.node_identity import id_text
+from fencepost.wire.tls import Tls
 
 PROTOCOL: Final = "fencepost-raft-1"
 HELLO_BYTES_MAX: Final = 4096
@@ -42,6 +43,7 @@ class LinkConfig:
     controller: tuple[str, int]
     addresses: Mapping[NodeId, tuple[str, int]]  # every voter's Raft address
     log_level_max: int = LEVEL_MAX  # the highest that this node reads
+    tls: Tls | None = None  # of every link, in both directions; None: links are in the clear
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):

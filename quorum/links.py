@@ -47,7 +47,8 @@ from fencepost.records.types import NodeId
 from fencepost.settings.node_identity import id_text
 from fencepost.wire.accepting import stop_accepting
 from fencepost.wire.descriptors import sockets_end
-from fencepost.wire.listening import listen
+from fencepost.wire.listening import TlsRefused, dial, listen
+from fencepost.wire.tls_handshake import TlsServer
 
 BACKLOG_BYTES_MAX: Final = 4 * 1024 * 1024
 """Small: a peer that was paused must not fill this node's memory, nor be drowned when it wakes."""
@@ -76,11 +77,12 @@ class Links:
         self.unknown: dict[_Accepted, None] = {}  # not authenticated yet, by age
         self.open: set[_Framed] = set()  # every connection that has a socket
         self.refusals = RefusalLog(log)
+        self._handshakes = TlsServer.of(config.tls, "required", partial(self.refusals.add, is_peer=False))
 
     async def start(self) -> None:
         """Listen and dial. Raises OSError if the address cannot be had."""
-        host, port = self.config.addresses[self.config.node_id]
-        self._server = await listen(lambda: _Accepted(self), host, port)
+        config, made = self.config, partial(_Accepted, self)
+        self._server = await listen(made, *config.addresses[config.node_id], tls=self._handshakes)
         for peer in self.config.addresses:
             if peer != self.config.node_id:
                 self._diallers.append(asyncio.create_task(self._dial(peer), name=f"dial-{peer}"))
@@ -92,7 +94,7 @@ class Links:
             dialler.cancel()
         await asyncio.gather(*self._diallers, return_exceptions=True)
         if self._server is not None:
-            await stop_accepting(self._server)
+            await stop_accepting(self._server, self._handshakes)
         for connection in tuple(self.open):
             connection.close()
         await asyncio.gather(*(connection.closed.wait() for connection in self.open))
@@ -109,8 +111,8 @@ class Links:
         """The Hello message of this node."""
         config = self.config
         bound = {int(node): directory for node, directory in self.events.bound().items()}
-        who = (config.cluster_id, config.node_id, config.directory_id)
-        return Hello(PROTOCOL, *who, nonce, bound, config.controller, log_level_max=config.log_level_max)
+        own = (config.cluster_id, config.node_id, config.directory_id)
+        return Hello(PROTOCOL, *own, nonce, bound, config.controller, log_level_max=config.log_level_max)
 
     def admit(self, peer: NodeId, connection: "_Accepted", hello: Hello) -> None:
         """Take an authenticated inbound connection. Raises Refusal for a second node of one id."""
@@ -155,7 +157,6 @@ class Links:
             self.events.lost(peer)
 
     async def _dial(self, peer: NodeId) -> None:
-        loop = asyncio.get_running_loop()
         wait_s = RETRY_S[0]
         while True:
             self._seen[peer].clear()
@@ -163,7 +164,7 @@ class Links:
                 connection = _Dialled(self, peer)
                 try:
                     async with asyncio.timeout(HANDSHAKE_S):
-                        await loop.create_connection(lambda: connection, *self.config.addresses[peer])  # noqa: B023
+                        await dial(lambda: connection, *self.config.addresses[peer], self.config.tls)  # noqa: B023
                         failure = await connection.ready
                 except (TimeoutError, asyncio.CancelledError):
                     connection.close()  # or a process that was stopped finds many of them when it goes on
@@ -178,10 +179,10 @@ class Links:
                 await connection.closed.wait()
                 del self._out[peer]
                 self.events.disconnected(peer)
+            except (Refusal, TlsRefused) as refusal:
+                self.refusals.add(str(refusal), self.config.addresses[peer])
             except (OSError, TimeoutError):
                 pass  # not there, or not answering: the next attempt is the answer
-            except Refusal as refusal:
-                self.refusals.add(str(refusal), self.config.addresses[peer])
             await self._pause(peer, wait_s * (0.5 + self._jitter()))
             wait_s = min(wait_s * 2, RETRY_S[1])
 
@@ -253,8 +254,7 @@ class _Framed(asyncio.Protocol):
     def refuse(self, reason: str, *, is_peer: bool = True) -> None:
         """Close this connection and say why, once."""
         if self.transport is not None:
-            address = self.transport.get_extra_info("peername")
-            self.links.refusals.add(reason, address, is_peer=is_peer)
+            self.links.refusals.add(reason, self.transport.get_extra_info("peername"), is_peer=is_peer)
             self.close()
 
     def send(self, frame: bytes) -> None:

@@ -19,7 +19,7 @@ class RefusalLog:
         self._logged_at: dict[str, float] = {}  # by reason
         self._summary: asyncio.TimerHandle | None = None
 
-    def add(self, reason: str, address: tuple[str, int], *, is_peer: bool = True) -> None:
+    def add(self, reason: str, address: tuple[str, int] | str, *, is_peer: bool = True) -> None:
         """A connection is refused. What shows by a handshake what it is has lines of its own, which bytes
         that are no handshake cannot use up.
         """

@@ -17,6 +17,7 @@ from fencepost.settings.config_values import (
     BYTES,
     CONTROLLER_LISTENER,
     DAY_MS,
+    HOST,
     INT32_MAX,
     INT64_MAX,
     ITEMS_MAX,
@@ -27,6 +28,7 @@ from fencepost.settings.config_values import (
     PRINCIPAL,
     REPLICATION_FACTOR_MAX,
     SASL_PLAINTEXT,
+    SSL,
     TEXT,
     VOTER,
     Address,
@@ -89,6 +91,10 @@ class NodeConfig(ListenerConfig):
     )
     secret_file: Path | None = field(default=None, metadata=keyed("quorum.secret.file", PATH))
     metrics_port: int | None = field(default=None, metadata=keyed("metrics.port", PORT))
+    metrics_host: str = field(default="127.0.0.1", metadata=keyed("fencepost.metrics.host", HOST))
+    metrics_protocol: str = field(
+        default=PLAINTEXT, metadata=keyed("fencepost.metrics.security.protocol", choice(PLAINTEXT, SSL))
+    )
 
     producer_id_block_size: int = field(
         default=1000, metadata=keyed("producer.id.block.size", integer(1, INT32_MAX))
@@ -316,17 +322,32 @@ def _checks_of_peers(config: NodeConfig) -> Iterator[tuple[bool, str]]:
     )
     raft = config.raft_address
     yield (
-        raft is None or is_loopback(raft) or config.allow_insecure,
+        raft is None or is_loopback(raft) or config.links_use_tls or config.allow_insecure,
         (
             f"controller.quorum.voters: the links to voters listen on {raft}, which others than this host "
-            "may reach, and go in the clear: use loopback addresses; or "
+            "may reach, and go in the clear: use TLS for the controllers' listener, or loopback; or "
             "fencepost.allow.insecure.listeners=true if all who can listen may read and change everything"
         ),
     )
     yield config.secret_file is not None, EVERY_NODE_PROVES
+    scraped = Address(config.metrics_host, config.metrics_port or 0)
+    yield (
+        is_loopback(scraped)
+        or config.allow_insecure
+        or (config.metrics_protocol == SSL and config.ssl_client_auth == "required"),
+        (
+            f"fencepost.metrics.host={config.metrics_host}: others than this host may read the metrics: "
+            "use loopback, or fencepost.metrics.security.protocol=SSL with ssl.client.auth=required, or "
+            "fencepost.allow.insecure.listeners=true"
+        ),
+    )
+    yield (
+        config.metrics_protocol == PLAINTEXT or config.tls_settings.has_key,
+        "fencepost.metrics.security.protocol=SSL: ssl.keystore.location is missing",
+    )
     yield (
         not config.serves_sasl or config.sasl_users_file is not None,
-        "sasl.plain.users.file: a SASL_PLAINTEXT listener needs the users' passwords",
+        "sasl.plain.users.file: a SASL listener needs the users' passwords",
     )
 
 

@@ -12,8 +12,11 @@ from typing import Any, Final, NamedTuple
 from fencepost.records.types import NodeId
 
 PLAINTEXT: Final = "PLAINTEXT"
+SSL: Final = "SSL"
 SASL_PLAINTEXT: Final = "SASL_PLAINTEXT"
-SECURITY_PROTOCOLS: Final = (PLAINTEXT, SASL_PLAINTEXT)
+SASL_SSL: Final = "SASL_SSL"
+SECURITY_PROTOCOLS: Final = (PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL)
+"""In the order of Kafka's numbers for them."""
 CONTROLLER_LISTENER: Final = "CONTROLLER"
 """The listener that serves the controller APIs, unless ``controller.listener.names`` says another."""
 
@@ -57,6 +60,7 @@ class Kind(NamedTuple):
     expected: str
     parse: Callable[[str], Any]
     render: Callable[[Any], str] = str
+    is_secret: bool = False  # never shown, not even where it cannot be read
 
 
 def keyed(key: str, kind: Kind) -> dict[str, Any]:
@@ -183,6 +187,7 @@ BOOLEAN: Final = Kind(
 PORT: Final = integer(1, 65535)
 PATH: Final = Kind("a path", lambda text: Path(_parse_text(text)))
 TEXT: Final = Kind("some text", _parse_text)
+HOST: Final = Kind("a name or an IP address", lambda text: _parse_endpoint(f"{text}:1", _HOST).host)
 ADDRESS: Final = Kind("host:port or [IPv6]:port", parse_address)
 VOTER: Final = Kind("ID@host:port or ID@[IPv6]:port", _parse_voter, "{0[0]}@{0[1]}".format)
 LISTENER_NAME: Final = Kind("the name of a listener", _parse_listener_name)

@@ -8,11 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from structlog.typing import FilteringBoundLogger
+
 from fencepost.controller.authorization import Acls, AclSyntaxError
-from fencepost.settings.config import EVERY_NODE_PROVES, SASL_PLAINTEXT, ConfigError, NodeConfig
+from fencepost.settings.config import EVERY_NODE_PROVES, PLAINTEXT, ConfigError, NodeConfig
 from fencepost.wire.auth import UsersSyntaxError, parse_users
 from fencepost.wire.secret_proof import ClusterSecret, parse_secret
 from fencepost.wire.setting_files import SettingFileError, read_setting_file
+from fencepost.wire.tls import Tls, TlsError
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,20 +28,35 @@ class Credentials:
     """User and password with which the node logs in at controllers; None: it does not."""
     own_for_brokers: tuple[str, str] | None = field(repr=False)
     """The same for the brokers' client listeners; None where they want no login."""
+    tls: Tls | None
+    """The node's key, certificate and trusted authorities; None: it has none."""
+    tls_for_controllers: Tls | None
+    """The same if the controllers' listener is spoken to by TLS, and with it Raft's links."""
+    tls_for_brokers: Tls | None
+    """The same if brokers speak TLS among themselves."""
     users: Mapping[str, Mapping[str, str] | None] = field(repr=False)
     """By the name of each listener of the node: user to password; None for a plaintext listener."""
 
 
-def read_credentials(config: NodeConfig, cluster_id: str) -> Credentials:
-    """Read every file that the configuration names. Raises ConfigError."""
-    own = _own(config)
+def read_credentials(
+    config: NodeConfig, cluster_id: str, log: FilteringBoundLogger | None = None
+) -> Credentials:
+    """Read every file that the configuration names. Raises ConfigError.
+
+    ``log`` gets what is found of keys and certificates later.
+    """
+    own, tls = _own(config), _tls(config, log)
     client = config.client_listener
-    wanted = client is None or config.security_protocol(client.name) == SASL_PLAINTEXT
+    wanted = client is None or config.security_protocol(client.name).startswith("SASL_")
+    between = (config.inter_broker_name or PLAINTEXT) if client is None else client.name
     return Credentials(
         secret=ClusterSecret(secret=_secret(config), cluster_id=cluster_id, node_id=config.node_id),
         acls=_acls(config),
         own=own,
         own_for_brokers=own if wanted else None,
+        tls=tls,
+        tls_for_controllers=tls if config.links_use_tls else None,
+        tls_for_brokers=tls if config.uses_tls(between) else None,
         users={each.name: _users(config, each.name) for each in config.listeners},
     )
 
@@ -65,14 +83,26 @@ def _acls(config: NodeConfig) -> Acls:
 
 
 def _users(config: NodeConfig, listener_name: str) -> dict[str, str] | None:
-    if config.security_protocol(listener_name) != SASL_PLAINTEXT:
+    protocol = config.security_protocol(listener_name)
+    if not protocol.startswith("SASL_"):
         return None
     if config.sasl_users_file is None:
-        raise ConfigError(f"listener {listener_name} is {SASL_PLAINTEXT}: sasl.plain.users.file is missing")
+        raise ConfigError(f"listener {listener_name} is {protocol}: sasl.plain.users.file is missing")
     try:
         return parse_users(_read("sasl.plain.users.file", config.sasl_users_file))
     except UsersSyntaxError as error:
         raise ConfigError(f"sasl.plain.users.file={config.sasl_users_file}: {error}") from error
+
+
+def _tls(config: NodeConfig, log: FilteringBoundLogger | None) -> Tls | None:
+    """Made whenever TLS is used, by a listener of this node or of others."""
+    settings = config.tls_settings
+    if not (settings.has_key or settings.has_trusted or config.links_use_tls):
+        return None
+    try:
+        return Tls(settings, log)
+    except TlsError as error:
+        raise ConfigError(str(error)) from error
 
 
 def _own(config: NodeConfig) -> tuple[str, str] | None:

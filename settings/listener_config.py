@@ -24,7 +24,9 @@ from fencepost.settings.config_values import (
     PLAINTEXT,
     PROTOCOL,
     SASL_PLAINTEXT,
+    SASL_SSL,
     SECURITY_PROTOCOLS,
+    SSL,
     Address,
     ListenerAddress,
     choice,
@@ -32,13 +34,13 @@ from fencepost.settings.config_values import (
     keyed,
     list_of,
 )
-from fencepost.settings.transaction_config import TransactionConfig
+from fencepost.settings.tls_config import TlsConfig, checks_of_tls
 
 CLIENT_LISTENERS_MAX: Final = 16  # what a registration of a broker may have
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListenerConfig(TransactionConfig):  # a class with slots inherits from one such class alone
+class ListenerConfig(TlsConfig):  # a class with slots inherits from one such class alone
     """Who a node is, and where it is reached."""
 
     node_id: NodeId = field(metadata=keyed("node.id", integer(0, INT32_MAX)))
@@ -102,6 +104,21 @@ class ListenerConfig(TransactionConfig):  # a class with slots inherits from one
         own = listener_name if listener_name in SECURITY_PROTOCOLS else PLAINTEXT
         return dict(self.security_protocols).get(listener_name, own)
 
+    def uses_tls(self, listener_name: str) -> bool:
+        """Whether the listener of that name, of this node or of others, is spoken to by TLS."""
+        return self.security_protocol(listener_name) in (SSL, SASL_SSL)
+
+    @property
+    def links_use_tls(self) -> bool:
+        """Whether voters' links use TLS: as the controllers' listener does, which in Kafka is the same."""
+        return self.uses_tls(self.controller_names[0])
+
+    @property
+    def tls_uses(self) -> tuple[str, ...]:
+        """The listeners that need a key, and what else of this node does, in words."""
+        names = [each.name for each in self.listeners if self.uses_tls(each.name)]
+        return (*names, *(["the links of voters"] if self.is_controller and self.links_use_tls else []))
+
     @property
     def serves_sasl(self) -> bool:
         """Whether clients log in by SASL on any listener."""
@@ -157,6 +174,7 @@ def checks_of_listeners(config: ListenerConfig) -> Iterator[tuple[bool, str]]:
             ),
         )
     yield from _checks_of_names(config, clients)
+    yield from checks_of_tls(config, config.tls_uses, mutual=config.is_controller and config.links_use_tls)
 
 
 def _checks_of_names(config: ListenerConfig, clients: list[str]) -> Iterator[tuple[bool, str]]:
@@ -180,7 +198,9 @@ def _checks_of_names(config: ListenerConfig, clients: list[str]) -> Iterator[tup
 
 def _is_authenticated(config: ListenerConfig, listener: ListenerAddress) -> bool:
     """Only this host reaches it, or clients say safely who they are; or the operator wants it so."""
-    return config.allow_insecure or is_loopback(listener.address)
+    protocol = config.security_protocol(listener.name)
+    is_safe = protocol == SASL_SSL or (protocol == SSL and config.ssl_client_auth == "required")
+    return is_safe or config.allow_insecure or is_loopback(listener.address)
 
 
 def _insecure(config: ListenerConfig, listener: ListenerAddress) -> str:
@@ -188,6 +208,7 @@ def _insecure(config: ListenerConfig, listener: ListenerAddress) -> str:
     why = "passwords go over it in the clear" if protocol == SASL_PLAINTEXT else "it asks no one who they are"
     return (
         f"listeners: {listener.name} ({protocol}) listens on {listener.address}, which others than this host "
-        f"may reach, and {why}: use a loopback address; or fencepost.allow.insecure.listeners=true if "
+        f"may reach, and {why}: use SASL_SSL, or SSL with ssl.client.auth=required, or a loopback address; "
+        "or fencepost.allow.insecure.listeners=true if "
         "everyone who can connect may read and change everything"
     )

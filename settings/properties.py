@@ -6,6 +6,7 @@ Inverse     ``parse_properties(config.render(), path) == config`` for every conf
 """
 
 import difflib
+from collections.abc import Iterator
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, Final
@@ -24,19 +25,19 @@ def parse_properties(text: str, path: Path) -> NodeConfig:
     """
     settings = {each.metadata["key"]: each for each in fields(NodeConfig)}
     values: dict[str, Any] = {}
-    for line_number, line in enumerate(text.splitlines(), start=1):
+    for line_number, line in logical_lines(text):
         if not line.strip() or line.strip()[0] in "#!":
             continue
         where = f"{path}: line {line_number}"
         key, equals, value = (part.strip() for part in line.partition("="))
         if not equals:
-            raise ConfigError(f"{where}: expected key=value, got {line.strip()!r}")
+            raise ConfigError(f"{where}: expected key=value, got {line.strip()[:200]!r}")
         if key not in settings:
             raise ConfigError(f"{where}: unknown key {key}{_nearest(key, tuple(settings))}")
         setting = settings[key]
         if setting.name in values:
             raise ConfigError(f"{where}: {key} is given twice")
-        values[setting.name] = _parse_value(setting.metadata["kind"], value, f"{where}: {key}", path.parent)
+        values[setting.name] = parse_value(setting.metadata["kind"], value, f"{where}: {key}", path.parent)
     missing = [key for key, each in settings.items() if each.default is MISSING and each.name not in values]
     if missing:
         raise ConfigError(f"{path}: missing {', '.join(missing)}")
@@ -46,12 +47,29 @@ def parse_properties(text: str, path: Path) -> NodeConfig:
         raise ConfigError(f"{path}: {error}") from error
 
 
-def _parse_value(kind: Kind, text: str, where: str, folder: Path) -> Any:
+def logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """(number of its first line, line): one that ends with a backslash goes on in the next, as in Java."""
+    begun, first = "", 0
+    for line_number, line in enumerate(text.splitlines(), start=1):
+        first = first or line_number
+        begun += line.lstrip() if begun else line
+        if (len(begun) - len(begun.rstrip("\\"))) % 2:
+            begun = begun[:-1]
+            continue
+        yield first, begun
+        begun, first = "", 0
+    if begun:
+        yield first, begun
+
+
+def parse_value(kind: Kind, text: str, where: str, folder: Path) -> Any:
+    """One setting's value; a relative path is taken from ``folder``. Raises ConfigError, with ``where``."""
     try:
         ensure(len(text) <= VALUE_CHARACTERS_MAX)
         value = kind.parse(text)
     except ValueError:
-        raise ConfigError(f"{where}: expected {kind.expected}; got {text[:200]!r}") from None
+        came = "" if kind.is_secret else f"; got {text[:200]!r}"
+        raise ConfigError(f"{where}: expected {kind.expected}{came}") from None
     if isinstance(value, tuple):
         return tuple([_from(folder, each) for each in value])
     return _from(folder, value)

@@ -1,5 +1,6 @@
 """What a connection needs of the listener that accepted it."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -29,6 +30,9 @@ class Acceptor(Protocol[C]):
 
     def admit(self, connection: C, descriptor: int, *, authenticated: bool) -> bool:
         """Take a new connection in, or refuse it. ``descriptor``: its number, -1 if it has none."""
+
+    def principal(self, transport: asyncio.BaseTransport) -> str:
+        """Of a client that has just connected: by its certificate, if it shows one."""
 
     def forget(self, connection: C) -> None:
         """Drop a connection that has ended."""

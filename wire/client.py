@@ -23,6 +23,7 @@ from fencepost.wire.k55_describe_quorum import DESCRIBE_QUORUM, DescribeQuorum
 from fencepost.wire.k60_describe_cluster import CONTROLLERS, DESCRIBE_CLUSTER, DescribeCluster
 from fencepost.wire.secret_proof import BROKER, ClusterSecret, prove
 from fencepost.wire.stalls import Stalls
+from fencepost.wire.tls import Tls
 
 __all__ = ["Address", "Connection", "ConnectionLost", "ControllerClient", "NotConnected", "RequestTimeout"]
 
@@ -50,6 +51,7 @@ class ControllerClient:
         bootstrap: Sequence[Address],
         *,
         sasl: tuple[str, str] | None = None,
+        tls: Tls | None = None,
         rng: random.Random,
         clock: Callable[[], float] = time.monotonic,
         client_id: str = CLIENT_ID,
@@ -60,6 +62,7 @@ class ControllerClient:
         self._bootstrap = tuple(bootstrap)
         self._learned: tuple[Address, ...] = ()
         self._sasl = sasl
+        self._tls = tls
         self._rng = rng
         self._clock = clock
         self._client_id = client_id
@@ -189,6 +192,7 @@ class ControllerClient:
             host,
             port,
             sasl=self._sasl,
+            tls=self._tls,
             timeout_s=OPEN_TIMEOUT_S,
             client_id=self._client_id,
             stalls=self._stalls,

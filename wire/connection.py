@@ -29,9 +29,10 @@ from fencepost.wire.k18_api_versions import (
     Features,
 )
 from fencepost.wire.k36_sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticate
-from fencepost.wire.listening import host_port
+from fencepost.wire.listening import dial, host_port
 from fencepost.wire.stalls import Stalls
 from fencepost.wire.steps import Steps
+from fencepost.wire.tls import Tls
 
 CALLS_MAX: Final = 10_000  # in flight on one connection
 CLIENT_ID: Final = "fencepost"
@@ -85,20 +86,20 @@ class Connection(asyncio.Protocol):
         port: int,
         *,
         sasl: tuple[str, str] | None = None,
+        tls: Tls | None = None,
         timeout_s: float = TIMEOUT_S,
         client_id: str = CLIENT_ID,
         stalls: Stalls | None = None,
     ) -> "Connection":
-        """Connect, learn the versions, and authenticate if ``sasl`` gives (user, password).
+        """Connect, by ``tls`` if given, learn the versions, and log in if ``sasl`` gives (user, password).
 
         ``stalls``: the node's. Raises NotConnected, and the ApiError of a refused authentication.
         """
         connection = cls(client_id, stalls)
         connection.peer = (host, port)
-        loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(timeout_s):
-                await loop.create_connection(lambda: connection, host, port)
+                await dial(lambda: connection, host, port, tls)
                 await connection._negotiate(timeout_s)
                 if sasl is not None:
                     await connection._authenticate(*sasl, timeout_s)
@@ -293,9 +294,9 @@ class Connection(asyncio.Protocol):
             return
         self._lost = reason
         self._decoding = None
-        if self._transport is not None:
-            self._transport.close()
-            self._transport = None
+        transport, self._transport = self._transport, None
+        if transport is not None:  # TLS says goodbye in its own time, which a loop that ends does not have
+            (transport.close if transport.get_extra_info("sslcontext") is None else transport.abort)()
         if self._watch is not None:
             self._watch.cancel()
         while self._calls:

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 
 from structlog.typing import FilteringBoundLogger
 
+from fencepost.controller.authorization import ANONYMOUS
 from fencepost.records.invariant import InvariantViolation, invariant
 from fencepost.wire.accepting import stop_accepting
 from fencepost.wire.admission import SWEEP_S, Admission
@@ -39,19 +40,22 @@ from fencepost.wire.request_memory import RequestMemory
 from fencepost.wire.secret_proof import ClusterSecret, serve
 from fencepost.wire.server_connection import ServerConnection
 from fencepost.wire.stalls import Stalls
+from fencepost.wire.tls import Tls
+from fencepost.wire.tls_handshake import TlsServer
 
 ACCEPT_BACKLOG: Final = 1024
 OWN_KEYS: Final = frozenset((SASL_HANDSHAKE.key, API_VERSIONS.key, SASL_AUTHENTICATE.key, PROVE_SECRET.key))
 """The API keys that a listener serves itself; a service must not have them."""
 
-SecurityProtocol = Literal["PLAINTEXT", "SASL_PLAINTEXT"]
+SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 
 
 class Listener:
     """One listening socket and what it serves.
 
-    ``credentials`` (user -> password) are wanted iff the protocol is SASL_PLAINTEXT; else every principal
-    is User:ANONYMOUS. ``features`` is called for each ApiVersions. With ``secret`` a client can prove that it
+    ``credentials`` (user -> password) are wanted iff the protocol is a SASL one, ``tls`` iff one of SSL.
+    By SSL a client is whom its certificate says, if it shows one; else each is User:ANONYMOUS.
+    ``features`` is called for each ApiVersions. With ``secret`` a client can prove that it
     is a node of this cluster. ``memory`` is the node's, shared by its listeners. ``halting`` and
     ``count_failed``: see Isolation. Raises InvariantViolation on a service with APIs that are its own.
     """
@@ -64,6 +68,7 @@ class Listener:
         log: FilteringBoundLogger,
         security_protocol: SecurityProtocol = "PLAINTEXT",
         credentials: Mapping[str, str] | None = None,
+        tls: Tls | None = None,
         limits: ListenerLimits = DEFAULT_LIMITS,
         memory: RequestMemory | None = None,
         features: Callable[[], Features] = lambda: NO_FEATURES,
@@ -84,8 +89,13 @@ class Listener:
         invariant(
             OWN_KEYS.isdisjoint(service), f"the listener serves {sorted(OWN_KEYS)} itself", listener=name
         )
-        wants_sasl = security_protocol == "SASL_PLAINTEXT"
+        wants_sasl = security_protocol.startswith("SASL_")
         invariant(wants_sasl == (credentials is not None), "credentials are for SASL, and SASL for them")
+        self._handshakes: TlsServer | None = None
+        if security_protocol.endswith("SSL"):
+            invariant(tls is not None, "a listener of SSL without a key", listener=name)
+            client_auth = "none" if wants_sasl or tls is None else tls.settings.client_auth
+            self._handshakes = TlsServer.of(tls, client_auth, self._handshake_failed)
         self.apis: Service = {**service, **own}
         require_registered(api for api, _ in self.apis.values())
         self.key_limits: Mapping[int, int] = {
@@ -119,7 +129,9 @@ class Listener:
         """Listen; port 0 takes a free one. Raises OSError if the address cannot be had."""
         loop = asyncio.get_running_loop()
         self._stopping = False
-        self._server = await listen(lambda: ServerConnection(self, loop), host, port, backlog=ACCEPT_BACKLOG)
+        self._server = await listen(
+            lambda: ServerConnection(self, loop), host, port, tls=self._handshakes, backlog=ACCEPT_BACKLOG
+        )
         self._sweeping = loop.call_later(SWEEP_S, self._sweep, loop)
 
     async def stop(self) -> None:
@@ -129,7 +141,7 @@ class Listener:
         self._stopping = True
         if self._sweeping is not None:
             self._sweeping.cancel()
-        await stop_accepting(self._server)
+        await stop_accepting(self._server, self._handshakes)
         for connection in tuple(self._connections):
             connection.close()
         if self._connections:
@@ -138,6 +150,10 @@ class Listener:
         await self._server.wait_closed()
         self._server = None
         self.log.close()
+
+    def principal(self, transport: asyncio.BaseTransport) -> str:
+        """Of a client that has just connected: by its certificate, if it shows one."""
+        return ANONYMOUS if self._handshakes is None else self._handshakes.principal(transport)
 
     def api_versions(self) -> ApiVersionsAnswer:
         """The answer to ApiVersions: the APIs of this listener."""
@@ -162,6 +178,9 @@ class Listener:
         self.admission.sweep()
         self.memory.relieve(now_s)
         self.log.flush()
+
+    def _handshake_failed(self, reason: str, peer: str) -> None:
+        self.log.warning("connection_refused", peer=peer, reason=reason)
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         self._sweeping = loop.call_later(SWEEP_S, self._sweep, loop)

@@ -75,9 +75,9 @@ class ServerConnection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
         peer = transport.get_extra_info("peername")
         if peer:
-            self.address = peer[0]
-            self.peer = f"{peer[0]}:{peer[1]}"
-        self._context = Context(ANONYMOUS, self._listener.name, None, self.peer, self._proof)
+            self.address, self.peer = peer[0], f"{peer[0]}:{peer[1]}"
+        principal = self._listener.principal(transport)
+        self._context = Context(principal, self._listener.name, None, self.peer, self._proof)
         socket = transport.get_extra_info("socket")
         descriptor = -1 if socket is None else socket.fileno()
         if not self._listener.admit(self, descriptor, authenticated=self._sasl is None):

@@ -285,7 +285,7 @@ def test_clusters_that_run_are_loaded_and_left_as_they_are(nodes: Nodes) -> None
     assert "transaction.version of the cluster" in refused.stderr
     assert "features downgrade" in refused.stderr
     nodes.run("features", "downgrade", "--feature", "transaction.version=0")
-    target = target_at("", nodes.bootstrap, None)
+    target = target_at("", nodes.bootstrap)
     wait_for("brokers without V2", lambda: found(CLUSTER, target).transaction_version == 0 or None)
     refused = in_process(*common, "--client", FENCEPOST, "--protocol", "v2")
     assert "features upgrade" in refused.stderr

@@ -372,9 +372,9 @@ def test_what_cannot_be_answered(
 def test_brokers_may_be_anywhere(text: str, expected: str | None) -> None:
     if expected is None:
         with pytest.raises(WrongUsage, match="expected HOST:PORT"):
-            target_at("--bootstrap-server", text, None)
+            target_at("--bootstrap-server", text)
     else:
-        assert target_at("--bootstrap-server", text, None).name == expected
+        assert target_at("--bootstrap-server", text).name == expected
 
 
 def test_a_cluster_that_does_not_answer(capsys: Capture) -> None:

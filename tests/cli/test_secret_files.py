@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from fencepost.bridge.live_port import access_of
+from fencepost.cluster.command_config import read_access
 from fencepost.cluster.console import Unreadable
-from fencepost.cluster.target import read_login
 from fencepost.settings import credentials
 from fencepost.settings.config import ConfigError
 from fencepost.settings.credentials import Credentials
 from fencepost.wire.setting_files import SettingFileError, read_setting_file
+from fencepost.wire.tls import TlsSettings
 from tests.secret_files import write_secret
 
 SECRET = "0123456789abcdef"
@@ -32,6 +33,9 @@ def config(folder: Path) -> Any:
         client_listener=SimpleNamespace(name="CLIENTS"),
         listeners=(SimpleNamespace(name="CLIENTS"), SimpleNamespace(name="CONTROLLER")),
         security_protocol=lambda name: "SASL_PLAINTEXT",
+        tls_settings=TlsSettings(),
+        links_use_tls=False,
+        uses_tls=lambda name: False,
         zookeeper_connect="a:1",
         zookeeper_sasl_username="me",
         zookeeper_sasl_password_file=folder / "zookeeper",
@@ -54,7 +58,7 @@ READERS: dict[str, tuple[str, str, Callable[[Any], object]]] = {
     "zookeepers-key": ("key.pem", "zookeeper.ssl.keystore.location", access_of),
     "a-commands-password": (
         "password", "sasl.password.file",
-        lambda found: read_login(found.sasl_password_file.parent / "client.properties"),
+        lambda found: read_access(found.sasl_password_file.parent / "client.properties"),
     ),
 }  # fmt: skip
 

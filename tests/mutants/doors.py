@@ -17,7 +17,52 @@ DESCRIPTORS: Final = "tests/broker/test_descriptors.py::"
 CONFIG: Final = "tests/settings/test_config.py::"
 LISTENERS: Final = "tests/processes/test_listeners.py::"
 
+TLS: Final = "tests/wire/test_tls.py::"
+
 DOORS: Final = (
+    Mutant(
+        "servers-certificate-not-verified",
+        "a client verifies that an authority it trusts signed the server's certificate",
+        "wire/tls.py",
+        '    found["client"].check_hostname = settings.verifies_host\n',
+        '    found["client"].check_hostname = False\n    found["client"].verify_mode = ssl.CERT_NONE\n',
+        (
+            TLS + "test_a_server_of_another_authority_is_refused",
+            TLS + "test_a_server_with_a_wrong_certificate_is_refused_by_name",
+        ),
+    ),
+    Mutant(
+        "host-not-verified",
+        "a client verifies that the server's certificate names the host that it dialled",
+        "wire/tls.py",
+        '    found["client"].check_hostname = settings.verifies_host\n',
+        '    found["client"].check_hostname = False\n',
+        (TLS + "test_a_server_with_a_wrong_certificate_is_refused_by_name",),
+    ),
+    Mutant(
+        "clients-certificate-not-verified",
+        "a server verifies the certificates of clients as ssl.client.auth says",
+        "wire/tls.py",
+        "                found[client_auth].verify_mode = verified\n",
+        "                found[client_auth].verify_mode = ssl.CERT_NONE\n",
+        (TLS + "test_who_a_client_is",),
+    ),
+    Mutant(
+        "handshakes-unbounded",
+        "the oldest of too many TLS handshakes makes room",
+        "wire/tls_handshake.py",
+        "        while len(self.under_way) > most:\n",
+        "        while False:\n",
+        (TLS + "test_the_oldest_of_too_many_handshakes_makes_room",),
+    ),
+    Mutant(
+        "broken-key-replaces-a-sound-one",
+        "the contexts stay when a changed file is broken",
+        "wire/tls.py",
+        "        except TlsError as error:\n",
+        "        except TlsError as error:\n            self._contexts = {}\n",
+        (TLS + "test_a_changed_file_counts_for_new_connections_and_a_broken_one_is_named",),
+    ),
     Mutant(
         "insecure-listener-accepted",
         "a listener without authentication that others than this host reach is refused",

@@ -29,7 +29,7 @@ async def serving(**limits: Any) -> AsyncIterator[tuple[MetricsPort, NodeMetrics
     log, events = capturing_log()
     metrics = NodeMetrics()
     port = MetricsPort(metrics.registry, log=log, limits=ListenerLimits(**limits))
-    await port.start(0)
+    await port.start("127.0.0.1", 0)
     try:
         yield port, metrics, events
     finally:

@@ -70,7 +70,42 @@ def test_a_broker_alone_needs_no_voters() -> None:
     assert config.controller_listener is None
 
 
+def test_off_loopback_a_listener_that_knows_its_clients_is_accepted() -> None:
+    for protocol in ("SASL_SSL", "SSL"):
+        config = read(
+            **{key.replace(".", "_"): value for key, value in STORE.items()},
+            ssl_client_auth="required",
+            sasl_plain_users_file="users",
+            listeners="CLIENTS://10.0.0.1:9093,CONTROLLER://10.0.0.1:9193",
+            controller_quorum_voters="2@10.0.0.1:9293",
+            listener_security_protocol_map=f"CLIENTS:{protocol},CONTROLLER:SSL",
+        )
+        assert config.links_use_tls
+        assert parse_properties(config.render(), FILE) == config
+
+
+def test_pem_text_may_be_divided_as_kafka_allows() -> None:
+    first = "-----BEGIN PRIVATE KEY-----\\nQUJD\\nREVG\\n-----END PRIVATE KEY-----"
+    second = "-----BEGIN PRIVATE KEY----- QUJD REVG -----END PRIVATE KEY-----"
+    third = "-----BEGIN PRIVATE KEY-----\\\n  QUJD\\\n  REVG\\\n  -----END PRIVATE KEY-----"
+    found = {
+        read(ssl_keystore_type="PEM", ssl_keystore_key=text, ssl_keystore_certificate_chain=text).ssl_key
+        for text in (first, second, third)
+    }
+    assert found == {"-----BEGIN PRIVATE KEY-----\nQUJDREVG\n-----END PRIVATE KEY-----\n"}
+    config = read(ssl_keystore_type="PEM", ssl_keystore_key=first, ssl_keystore_certificate_chain=first)
+    assert "QUJD" not in repr(config)
+    assert parse_properties(config.render(), FILE) == config
+
+
 OPEN = {"fencepost.allow.insecure.listeners": "true"}
+STORE = {
+    "ssl.keystore.type": "PEM",
+    "ssl.keystore.location": "k",
+    "ssl.truststore.type": "PEM",
+    "ssl.truststore.location": "t",
+}
+INLINE = "-----BEGIN PRIVATE KEY-----\\nSECRET\\n-----END PRIVATE KEY-----"
 TWO = "INSIDE://127.0.0.1:9093,OUTSIDE://127.0.0.1:9094"
 
 
@@ -175,6 +210,56 @@ REFUSED = [
         "no security protocol is given for listener INSIDE",
         id="unmapped-of-several",
     ),
+    pytest.param(
+        {"listeners": "SSL://127.0.0.1:9093,CONTROLLER://127.0.0.1:9193"},
+        "ssl.keystore.location is missing: SSL need a key",
+        id="tls-without-a-key",
+    ),
+    pytest.param(
+        {**STORE, "listeners": "SSL://10.0.0.1:9093,CONTROLLER://127.0.0.1:9193"},
+        "it asks no one who they are",
+        id="tls-for-everyone-off-loopback",
+    ),
+    pytest.param(
+        {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": "k",
+            "ssl.client.auth": "required",
+            "listeners": "SSL://127.0.0.1:9093,CONTROLLER://127.0.0.1:9193",
+        },
+        "ssl.truststore.location is missing: SSL verify",
+        id="no-authority-for-clients",
+    ),
+    pytest.param(
+        {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": "k",
+            "listener.security.protocol.map": "CONTROLLER:SSL",
+        },
+        "ssl.truststore.location is missing: CONTROLLER, the links of voters verify",
+        id="no-authority-for-voters",
+    ),
+    pytest.param(
+        {"ssl.keystore.location": "k"}, "ssl.keystore.type is missing: expected PEM", id="store-type"
+    ),
+    pytest.param({"ssl.truststore.location": "k"}, "ssl.truststore.type is missing", id="trusted-type"),
+    pytest.param({"ssl.keystore.type": "JKS"}, "one of PEM; got 'JKS'", id="java-store"),
+    pytest.param({**STORE, "ssl.keystore.key": INLINE}, "expected both or neither", id="key-without-chain"),
+    pytest.param(
+        {**STORE, "ssl.keystore.key": INLINE, "ssl.keystore.certificate.chain": INLINE},
+        "ssl.keystore.location and ssl.keystore.key: expected one",
+        id="two-keys",
+    ),
+    pytest.param({"ssl.keystore.key": "hunter2"}, "expected a private key in PEM", id="no-pem"),
+    pytest.param({"ssl.client.auth": "maybe"}, "one of none, requested, required", id="client-auth"),
+    pytest.param({"ssl.endpoint.identification.algorithm": "ldap"}, "https, or nothing", id="algorithm"),
+    pytest.param({"ssl.principal.mapping.rules": "RULE:("}, "expected RULE:pattern", id="no-rule"),
+    pytest.param({"fencepost.metrics.host": "0.0.0.0"}, "may read the metrics", id="metrics-for-everyone"),
+    pytest.param(
+        {"fencepost.metrics.security.protocol": "SSL"},
+        "SSL: ssl.keystore.location is missing",
+        id="metrics-key",
+    ),
     pytest.param({"controller.listener.names": ""}, "at least one name", id="no-controller-name"),
     pytest.param({"controller.listener.names": "QUORUM"}, "a QUORUM listener", id="controllers-elsewhere"),
     pytest.param({"listeners": "PLAINTEXT://10.0.0.999:1"}, "listeners: expected", id="no-such-ipv4"),
@@ -275,6 +360,8 @@ def test_a_wrong_file_is_refused_with_the_reason(changes: dict[str, str | None],
     with pytest.raises(ConfigError) as refusal:
         read(**{key.replace(".", "_"): value for key, value in changes.items()})
     assert complaint in str(refusal.value)
+    assert "hunter2" not in str(refusal.value)
+    assert "SECRET" not in str(refusal.value)
     assert str(FILE) in str(refusal.value)
 
 
