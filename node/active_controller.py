@@ -49,6 +49,7 @@ from fencepost.quorum.raft_log import use_clock
 from fencepost.quorum.replica_config import ReplicaConfig
 from fencepost.quorum.start_progress import Progress
 from fencepost.records.levels import LevelTooHigh
+from fencepost.records.named_errors import described
 from fencepost.records.types import BrokerId, Log, NodeId
 from fencepost.settings.config import ConfigError, NodeConfig
 from fencepost.settings.credentials import Credentials
@@ -329,7 +330,7 @@ class Controller:
         if isinstance(error, LevelTooHigh):
             self._log.critical("log_level_too_high", where=where, reason=str(error))
             os._exit(EXIT_UNREADABLE)
-        self._log.critical("node_halted", where=where, error=repr(error), exc_info=error)
+        self._log.critical("node_halted", where=where, error=described(error), exc_info=error)
         os._exit(EXIT_HALTED)
 
     def _after(self, seconds: float, call: Callable[[], None]) -> None:

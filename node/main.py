@@ -27,6 +27,7 @@ from fencepost.node.active_controller import EXIT_HALTED, Controller
 from fencepost.node.metrics import NodeMetrics, watch_loop
 from fencepost.node.metrics_port import MetricsPort
 from fencepost.records.invariant import InvariantViolation
+from fencepost.records.named_errors import described
 from fencepost.records.types import BrokerId
 from fencepost.settings.config import PLAINTEXT, ConfigError, NodeConfig
 from fencepost.settings.credentials import Credentials, read_credentials
@@ -305,7 +306,7 @@ def _not_caught(message: str, error: BaseException | None, log: FilteringBoundLo
     Anything else has cost the connection or task that raised it, which the loop has ended.
     """
     if isinstance(error, (InvariantViolation, *STORE_FAILURES)):
-        log.critical("node_halted", where="event loop", error=repr(error), exc_info=error)
+        log.critical("node_halted", where="event loop", error=described(error), exc_info=error)
         os._exit(EXIT_HALTED)
     log.error("exception_not_caught", where=message, error=repr(error), exc_info=error)
 

@@ -64,7 +64,7 @@ class Archiver:
         self._config = config
         self._store = store
         self._log = log
-        root = self._root = config.directory / "archive"
+        root = self.root = config.directory / "archive"
         forget_clean_shutdown(root)
         raw = store.meta_get(MARK)
         self._mark: tuple[int, ImageHeader] = (
@@ -151,7 +151,7 @@ class Archiver:
             archive.write()
             archive.sync()
             archive.close()
-        record_clean_shutdown(self._root, self._log)
+        record_clean_shutdown(self.root, self._log)
 
     def _set_mark(self, index: LogIndex, header: ImageHeader) -> None:
         self._mark = (int(index), header)

@@ -5,7 +5,6 @@ a crash at any point leaves either no snapshot (``*.part``, removed at start) or
 next start installs if it is newer than the image.
 """
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from shutil import rmtree
@@ -13,8 +12,10 @@ from typing import Final
 
 from fencepost.quorum.messages import REFUSED_MAX, Ack, SnapshotAck, SnapshotBegin, SnapshotChunk
 from fencepost.quorum.voter import Voter
+from fencepost.records.named_errors import naming
 from fencepost.records.types import NodeId
 from fencepost.snapshots import snapshot
+from fencepost.snapshots.flushes import flush, write_flushed
 from fencepost.snapshots.rows import Row
 from fencepost.snapshots.snapshot import CorruptSnapshot, Manifest
 from fencepost.wire.limited_log import LimitedLog
@@ -70,8 +71,7 @@ class Receiver:
         self._drop_parts()
         part = self._part(manifest)
         part.mkdir(parents=True)
-        (part / "manifest").write_bytes(message.manifest)
-        snapshot.sync_directory(part / "manifest")
+        write_flushed(part / "manifest", message.manifest)
         self._manifest, self._from, self._sizes = manifest, peer, dict.fromkeys(manifest.files, 0)
         self._log.info("snapshot_receiving", of=peer, snapshot=manifest.name)
         self._answer(peer, name=manifest.name)
@@ -86,12 +86,13 @@ class Receiver:
         size = manifest.files[message.file][0]
         if expected + len(message.payload) > size:
             raise CorruptSnapshot(f"{message.file} of {message.name} is longer than its {size} bytes")
-        with open(self._part(manifest) / message.file, "ab") as stream:
+        path = self._part(manifest) / message.file
+        with naming(path), open(path, "ab") as stream:
             stream.write(message.payload)
             stream.flush()
             written = expected + len(message.payload)
             if written == size or written // FLUSHED_TOGETHER > expected // FLUSHED_TOGETHER:
-                os.fsync(stream.fileno())
+                flush(stream.fileno(), path)
         self._sizes[message.file] = written
         if all(self._sizes[name] == size for name, (size, _) in manifest.files.items()):
             self._complete(manifest)

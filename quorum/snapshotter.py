@@ -20,12 +20,14 @@ from fencepost.quorum.snapshot_receiver import Receiver
 from fencepost.quorum.voter import Voter
 from fencepost.records.types import LogIndex, NodeId
 from fencepost.snapshots import snapshot
+from fencepost.snapshots.flushes import NotFlushed
 from fencepost.snapshots.snapshot import CorruptSnapshot, Manifest
 from fencepost.snapshots.sums import SealBroken, require_sealed
 from fencepost.wire.limited_log import LimitedLog
 
 TAIL_ENTRIES: Final = 10_000  # kept behind the snapshot for followers that are a little behind
 TAIL_BYTES: Final = 4 * 1024 * 1024
+AGAIN_S: Final = 60.0  # after a snapshot that could not be written: a full disk is full for a while
 CHUNK_WAIT_S: Final = 5.0  # a transfer without an answer for so long is started anew
 
 
@@ -50,6 +52,7 @@ class Snapshotter:
         self._log = voter.log
         self.root = voter.config.directory / "snapshots"
         self._taking = False
+        self._again_at_s = float("-inf")  # of those that are due
         self._wanted = False
         self._waiting: list[Callable[[Path | BaseException], None]] = []
         self._compact_to = LogIndex(0)  # the journal is cut up to here, a slice per maintenance tick
@@ -97,6 +100,7 @@ class Snapshotter:
         due = entries >= voter.config.snapshot_entries or (
             voter.journal.bytes >= voter.config.snapshot_bytes and entries > TAIL_ENTRIES
         )
+        due = due and self._clock() >= self._again_at_s
         may_take = not self._taking and not self._receiver.installing and not voter.watch.is_bad
         if (due or self._wanted) and may_take:
             self._take()
@@ -136,8 +140,11 @@ class Snapshotter:
             elif isinstance(result, Path):
                 voter.archiver.synced(index, header)
                 self._taken(result)
+            elif isinstance(result, NotFlushed) and voter.archiver.root in Path(result.filename).parents:
+                raise result  # of the archive; a later flush that does not fail would prove nothing
             else:
-                self._log.error("snapshot_failed", error=repr(result))
+                self._again_at_s = self._clock() + AGAIN_S
+                self._log.error("snapshot_failed", reason=str(result), again_after_s=AGAIN_S)
             for reply in waiting:
                 reply(result)
 

@@ -29,6 +29,7 @@ from typing import Final
 from uuid import UUID
 
 from fencepost.records.levels import LEVEL_MAX
+from fencepost.records.named_errors import naming
 from fencepost.records.types import NodeId
 
 META_PROPERTIES: Final = "meta.properties"
@@ -253,7 +254,7 @@ def write_durably(file: Path, text: str, *, mode: int = 0o644) -> None:
     """Create or replace ``file`` whole or not at all: written aside, flushed, renamed, folder flushed."""
     part = file.with_name(file.name + ".part")
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+    with naming(part), os.fdopen(descriptor, "w", encoding="utf-8") as stream:
         os.fchmod(descriptor, mode)
         stream.write(text)
         stream.flush()
@@ -261,6 +262,7 @@ def write_durably(file: Path, text: str, *, mode: int = 0o644) -> None:
     part.replace(file)
     folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(folder)
+        with naming(file.parent):
+            os.fsync(folder)
     finally:
         os.close(folder)

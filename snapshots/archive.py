@@ -22,8 +22,10 @@ from typing import Final, NamedTuple
 
 from fencepost.records.batch import batch_header
 from fencepost.records.invariant import CorruptData, invariant
+from fencepost.records.named_errors import naming
 from fencepost.records.types import Log, Offset, Term
 from fencepost.records.whole_batches import first_whole
+from fencepost.snapshots.flushes import flush, sync_directory, write_flushed
 from fencepost.snapshots.segments import (
     HOLES_FILE,
     HOLES_MAX,
@@ -117,8 +119,8 @@ class Archive:
         """
         directory = root / log.directory
         directory.mkdir(parents=True, exist_ok=True)
-        _sync_directory(root.parent)
-        _sync_directory(root)
+        sync_directory(root.parent)
+        sync_directory(root)
         return cls(directory, segment_bytes, flushed_end)
 
     @staticmethod
@@ -167,8 +169,9 @@ class Archive:
         content = b"".join(self._buffer)
         written = 0
         try:
-            while written < len(content):
-                written += os.write(self._active.descriptor, content[written:] if written else content)
+            with naming(self._active.path):
+                while written < len(content):
+                    written += os.write(self._active.descriptor, content[written:] if written else content)
         finally:
             self._buffer = [content[written:]] if written < len(content) else []
             self.buffered_bytes = len(content) - written
@@ -179,6 +182,7 @@ class Archive:
         """Flush what was written to the disk; from any thread, beside ``append`` and ``write``.
 
         Returns  ``durable_end``: everything before it survives a crash. What is only buffered is not in it.
+        Raises   NotFlushed: the node halts.
         """
         with self._syncing:
             with self._lock:
@@ -187,9 +191,9 @@ class Archive:
                 directory_dirty, self._directory_dirty = self._directory_dirty, False
             if end > self.durable_end:
                 for file in (*rolled, *([active] if active is not None else [])):
-                    os.fsync(file.descriptor)
+                    flush(file.descriptor, file.path)
             if directory_dirty:
-                _sync_directory(self._directory)
+                sync_directory(self._directory)
             for file in rolled:
                 self._seal(file)
             self.durable_end = max(self.durable_end, end)
@@ -230,7 +234,7 @@ class Archive:
             total -= size
         kept = tuple(hole for hole in self._holes if hole.end > self.start)
         if kept != self._holes:
-            _sync_directory(self._directory)  # a deleted segment must not come back without its hole
+            sync_directory(self._directory)  # a deleted segment must not come back without its hole
             self._save_holes(kept)
         return self.start
 
@@ -338,7 +342,7 @@ class Archive:
         segment.path.chmod(_OPEN)
         os.truncate(segment.path, position)
         self._segments[number:] = [segment._replace(sealed=False)]
-        _sync_directory(self._directory)
+        sync_directory(self._directory)
         self.cut = Cut(segment.path, position, size, reason)
 
     def _open_last(self) -> None:
@@ -348,23 +352,20 @@ class Archive:
             if segment.sealed:
                 continue
             descriptor = os.open(segment.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-            os.fsync(descriptor)
+            flush(descriptor, segment.path)
             file = _File(segment.base, segment.path, descriptor, segment.path.stat().st_size)
             if segment.base == last:
                 self._active = file
             else:
                 self._seal(file)
-        _sync_directory(self._directory)
+        sync_directory(self._directory)
 
     def _save_holes(self, holes: tuple[Hole, ...]) -> None:
         """Replace the file ``holes.json`` as a whole, durably."""
         replacement = self._directory / f"{HOLES_FILE}.new"
-        with replacement.open("wb") as file:
-            file.write(encode_holes(holes))
-            file.flush()
-            os.fsync(file.fileno())
+        write_flushed(replacement, encode_holes(holes))
         replacement.replace(self._directory / HOLES_FILE)
-        _sync_directory(self._directory)
+        sync_directory(self._directory)
         self._holes = holes
 
 
@@ -382,12 +383,3 @@ def _sound_part(segment: Segment) -> tuple[Offset, int, CorruptData | None]:
     except CorruptData as error:
         return end, position, error
     return end, position, None
-
-
-def _sync_directory(directory: Path) -> None:
-    """Make names in a directory durable: a new file's entry is not flushed with the file."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

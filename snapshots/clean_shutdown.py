@@ -6,13 +6,12 @@ Order    it goes before a log is opened for writing, and comes after the last on
 Source   Kafka CleanShutdownFileHandler (KIP-966).
 """
 
-import os
 from pathlib import Path
 from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
-from fencepost.snapshots.snapshot import sync_directory
+from fencepost.snapshots.flushes import sync_directory, write_flushed
 
 CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
 _CONTENT: Final = b'{"version":0,"brokerEpoch":-1}'
@@ -32,10 +31,7 @@ def record_clean_shutdown(directory: Path, log: FilteringBoundLogger) -> None:
     """Every log here is flushed and closed. An OSError is logged: readers then take it for a kill."""
     part = directory / _WRITING
     try:
-        with part.open("wb") as file:
-            file.write(_CONTENT)
-            file.flush()
-            os.fsync(file.fileno())
+        write_flushed(part, _CONTENT)
         part.replace(directory / CLEAN_SHUTDOWN_FILE)
         sync_directory(directory)
     except OSError as error:

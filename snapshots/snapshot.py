@@ -31,6 +31,7 @@ from fencepost.records.control import KRaftVersion, SnapshotFooter, SnapshotHead
 from fencepost.records.frame import decode_frame, encode_frame
 from fencepost.records.invariant import CorruptData
 from fencepost.records.levels import LEVEL_MAX, LevelTooHigh
+from fencepost.records.named_errors import naming
 from fencepost.records.schema import (
     AllocateProducerIdsRecord,
     BrokerEndpoint,
@@ -40,6 +41,7 @@ from fencepost.records.schema import (
     RegisterBrokerRecord,
 )
 from fencepost.records.types import ImageVersion, Log, LogIndex, NodeId, Offset, Term
+from fencepost.snapshots.flushes import flush, sync_directory
 from fencepost.snapshots.reader import Reader, digest_of
 from fencepost.snapshots.rows import Row
 
@@ -174,15 +176,6 @@ def publish(part: Path, final: Path) -> None:
     sync_directory(final.parent)
 
 
-def sync_directory(path: Path) -> None:
-    """fsync a file, or a directory so that names in it survive a crash."""
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
 def verify(directory: Path) -> Manifest:
     """Check every byte. Raises CorruptSnapshot naming the file."""
     manifest = read_manifest(directory)
@@ -276,13 +269,13 @@ def checkpoint_records(path: Path) -> Iterator[MetadataRecord]:
 def _write_file(path: Path, chunks: Iterable[bytes]) -> tuple[int, str]:
     hasher = hashlib.sha256()
     size = 0
-    with open(path, "xb") as stream:
+    with naming(path), open(path, "xb") as stream:
         for chunk in chunks:
             stream.write(chunk)
             hasher.update(chunk)
             size += len(chunk)
         stream.flush()
-        os.fsync(stream.fileno())
+        flush(stream.fileno(), path)
     return size, hasher.hexdigest()
 
 

@@ -176,7 +176,11 @@ class Store:
             self.txn.put(SEAL.encode(), Seal(self._meta(), self.rows_sum).encode(), db=self.meta_db)
         self._must_seal = False
         with self.around_flush:
-            self.txn.commit()
+            try:
+                self.txn.commit()
+            except lmdb.Error as error:
+                error.args = (f"{self.env.path()}/data.mdb: {error}",)
+                raise
         self._txn = None
         self.dirty = False
         return True

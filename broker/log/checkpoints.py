@@ -14,6 +14,7 @@ from uuid import UUID
 
 from fencepost.broker.log.shapes import NO_EPOCH, NO_OFFSET, EpochEnd
 from fencepost.records.invariant import CorruptData
+from fencepost.records.named_errors import naming
 from fencepost.records.types import Offset, Term
 
 EPOCHS_FILE: Final = "leader-epoch-checkpoint"
@@ -153,7 +154,7 @@ def save_cleaned_end(directory: Path, end: Offset) -> None:
 def replace_file(path: Path, content: bytes, *, durable: bool = False) -> None:
     """Put new content in place of a file's old one: a reader sees the one or the other."""
     replacement = path.with_name(f"{path.name}.tmp")
-    with replacement.open("wb") as file:
+    with naming(replacement), replacement.open("wb") as file:
         file.write(content)
         file.flush()
         if durable:
@@ -167,6 +168,7 @@ def sync_path(path: Path) -> None:
     """Flush a file, or the names in a directory, to the disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        os.fsync(descriptor)
+        with naming(path):
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)

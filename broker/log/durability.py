@@ -24,6 +24,7 @@ from fencepost.broker.log.producer_state import Producer
 from fencepost.broker.log.recovery import Recovered, snapshot_path
 from fencepost.broker.log.segment import SUFFIXES, Segment
 from fencepost.broker.log.segment_sums import forget_sums, is_summed, sum_segment
+from fencepost.records.named_errors import naming
 from fencepost.records.types import Offset, ProducerId
 from fencepost.wire.descriptors import is_exhausted
 
@@ -227,6 +228,7 @@ def _sync_content(path: Path) -> None:
     """Flush the bytes and the length of a file; its other attributes may be lost."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        os.fdatasync(descriptor)
+        with naming(path):
+            os.fdatasync(descriptor)
     finally:
         os.close(descriptor)

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from fencepost.records.named_errors import naming
+
 OFFSET_ENTRY: Final = struct.Struct(">ii")
 TIME_ENTRY: Final = struct.Struct(">qi")
 ABORTED_ENTRY: Final = struct.Struct(">hqqqq")
@@ -55,7 +57,9 @@ class IndexFile:
 
     def append(self, *entry: int) -> None:
         """Write one more entry. Raises OSError, also if a part of it was written."""
-        if os.write(self.open(), self._entry.pack(*entry)) != self._entry.size:
+        with naming(self.path):
+            written = os.write(self.open(), self._entry.pack(*entry))
+        if written != self._entry.size:
             raise OSError(errno.ENOSPC, "half an index entry was written", str(self.path))
         self.count += 1
         self.last = entry

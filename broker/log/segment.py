@@ -22,6 +22,7 @@ from fencepost.broker.log.segment_sums import forget_sums, sums_path
 from fencepost.broker.log.shapes import NO_TIMESTAMP
 from fencepost.records.batch_layout import HEADER_BYTES, LENGTH_COUNTS_FROM, field, fields_of
 from fencepost.records.invariant import CorruptData, invariant
+from fencepost.records.named_errors import named
 from fencepost.records.types import Offset, Term
 
 SUFFIXES: Final = (".log", *INDEX_SUFFIXES)
@@ -112,8 +113,9 @@ class Segment:
             written = os.write(self._open(), batches)
             while written < len(batches):
                 written += os.write(self._open(), batches[written:])
-        except OSError:
+        except OSError as error:
             os.ftruncate(self._open(), position)
+            named(error, self.path)
             raise
         self.size = position + len(batches)
         return position

@@ -16,6 +16,7 @@ Layout      version i16 = 1 | base offset i64 | four times (bytes u64 | CRC-32C 
 Earlier     versions neither write nor read the file; what they append lies behind what is summed.
 """
 
+import contextlib
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -95,7 +96,7 @@ def sum_segment(segment: Path, sizes: Sequence[int], bytes_max: int) -> int:
 
     sizes      of .log and the indexes: what lies behind them is not summed.
     bytes_max  of batches read at a time; the rest is left to the next call.
-    Raises     OSError: also FileNotFoundError, if the segment is deleted meanwhile.
+    Raises     OSError when they are read: FileNotFoundError, if the segment is deleted meanwhile.
     """
     before = load_sums(segment)
     begun = before.batches if before.batches.size <= sizes[0] else NOT_SUMMED
@@ -104,7 +105,8 @@ def sum_segment(segment: Path, sizes: Sequence[int], bytes_max: int) -> int:
         _extended(segment.with_suffix(suffix), known, size)
         for suffix, known, size in zip(INDEX_SUFFIXES, before[1:], sizes[1:], strict=True)
     ]
-    save_sums(segment, SegmentSums(batches, *indexes))
+    with contextlib.suppress(OSError):  # what is there is older, and still true
+        save_sums(segment, SegmentSums(batches, *indexes))
     if not segment.exists():  # deleted meanwhile; its owner deletes the sums last
         sums_path(segment).unlink(missing_ok=True)
     return batches.size - begun.size

@@ -60,7 +60,7 @@ ARCHIVES: Final = (
         "received-snapshot-not-flushed",
         "a received snapshot is on the disk before it has its name",
         "quorum/snapshot_receiver.py",
-        "                os.fsync(stream.fileno())\n",
+        "                flush(stream.fileno(), path)\n",
         "                pass\n",
         (FLUSHED,),
     ),

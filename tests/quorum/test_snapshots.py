@@ -1,5 +1,6 @@
 """Snapshots of running voters: taken, compacted after, sent, verified, installed, refused by name (H5-H8)."""
 
+import errno
 import os
 import shutil
 from pathlib import Path
@@ -12,6 +13,7 @@ from fencepost.quorum.messages import Ack, SnapshotAck, SnapshotBegin, SnapshotC
 from fencepost.quorum.replica import Replica
 from fencepost.records.types import NodeId
 from fencepost.snapshots import snapshot
+from fencepost.snapshots.flushes import NotFlushed
 from fencepost.snapshots.image import image_digest
 from tests.quorum.conftest import MakeRig
 from tests.quorum.rig import Rig
@@ -155,9 +157,36 @@ def test_a_snapshot_that_cannot_be_written_changes_nothing(make_rig: MakeRig) ->
     rig.maintenance_tick(1)
     rig.work(OSError("no space"))
     assert rig[1].journal.first_index == 1
+    for _ in range(3):
+        rig.maintenance_tick(1)
+        assert not rig.jobs, "a full disk is full for a while, and said once"
+    rig.now += fencepost.quorum.snapshotter.AGAIN_S
     rig.maintenance_tick(1)
     rig.work()
     assert rig[1].journal.first_index > 1
+
+
+def test_an_archive_that_cannot_be_flushed_ends_the_node(
+    make_rig: MakeRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later flush that does not fail would prove nothing: the journal would forget what is on no disk."""
+    rig = make_rig(3, snapshot_entries=INTERVAL)
+    rig.elect(1)
+    rig.register(1)
+    advance(rig, 1, INTERVAL)
+    rig.maintenance_tick(1)
+    fsync = os.fsync
+
+    def fails(descriptor: int) -> None:
+        if "/archive/" in str(Path(f"/proc/self/fd/{descriptor}").readlink()):
+            raise OSError(errno.EIO, "Input/output error")
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fails)
+    with pytest.raises(NotFlushed, match=r"Input/output error: '.*/archive/.*\.log'"):
+        rig.work()
+    monkeypatch.undo()
+    assert rig[1].journal.first_index == 1
 
 
 # -- sending and installing ---------------------------------------------------------------

@@ -1,0 +1,26 @@
+"""The path of a file in an OSError that a descriptor raised: the system names only what was opened."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def named(error: OSError, path: Path) -> None:
+    """The error says the path, unless it says another one."""
+    if error.errno is not None and error.filename is None:
+        error.filename = str(path)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """An OSError raised inside says the path."""
+    try:
+        yield
+    except OSError as error:
+        named(error, path)
+        raise
+
+
+def described(error: BaseException) -> str:
+    """Its kind and what it says; ``repr`` of an OSError leaves out the path."""
+    return f"{type(error).__name__}: {error}"
