@@ -46,12 +46,12 @@ __attribute__((constructor)) static void begin(void) {
     close(fd);
 }
 static int fails(int call, const char *path) {
-    volatile struct control *told = control;
-    if (!told || !told->armed || !(told->calls & call) || !strstr(path, (char *)told->part)) return 0;
+    volatile struct control *now = control;
+    if (!now || !now->armed || !(now->calls & call) || !strstr(path, (char *)now->part)) return 0;
     if (__sync_fetch_and_sub(&control->skipped, 1) > 0) return 0;
     if (__sync_fetch_and_sub(&control->left, 1) <= 0) return 0;
     if (__sync_fetch_and_add(&control->hits, 1) == 0) strncpy(control->hit, path, sizeof control->hit - 1);
-    errno = told->error;
+    errno = now->error;
     return 1;
 }
 static int fails_at(int call, int fd) {
