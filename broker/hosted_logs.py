@@ -20,6 +20,7 @@ from typing import Final
 from uuid import UUID
 
 from fencepost.broker.log.checkpoints import replace_file, sync_path
+from fencepost.records.named_errors import named
 from fencepost.settings.node_identity import id_text, parse_id
 
 HOSTED_LOGS: Final = "hosted-logs"
@@ -101,7 +102,8 @@ class HostedLogs:
             if os.write(descriptor, content) != len(content):
                 raise OSError(errno.ENOSPC, "only a part of a line could be written", str(self._file))
             os.fsync(descriptor)
-        except OSError:
+        except OSError as error:
+            named(error, self._file)
             os.ftruncate(descriptor, before)
             raise
         finally:

@@ -2,17 +2,16 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 
-def named(error: OSError, path: Path) -> None:
+def named(error: OSError, path: object) -> None:
     """The error says the path, unless it says another one."""
     if error.errno is not None and error.filename is None:
         error.filename = str(path)
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
+def naming(path: object) -> Iterator[None]:
     """An OSError raised inside says the path."""
     try:
         yield

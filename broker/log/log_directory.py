@@ -9,6 +9,8 @@ import os
 from pathlib import Path
 from typing import Final
 
+from fencepost.records.named_errors import naming
+
 LOCK_FILE: Final = ".lock"
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _BOOT_ID_BYTES: Final = 64
@@ -24,7 +26,8 @@ class LogDirectory:
     def __init__(self, directory: Path) -> None:
         """Raises LogDirectoryInUse, OSError."""
         directory.mkdir(parents=True, exist_ok=True)
-        self._descriptor = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._path = directory / LOCK_FILE
+        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -42,9 +45,10 @@ class LogDirectory:
 
         Raises OSError.
         """
-        os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, self._boot_id + b"\n", 0)
-        os.fsync(self._descriptor)
+        with naming(self._path):
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, self._boot_id + b"\n", 0)
+            os.fsync(self._descriptor)
 
     def release(self) -> None:
         """Let another process have the directory."""
