@@ -25,6 +25,7 @@ from tests.clients import (
     group_errors,
     group_story,
     java_tools,
+    kafka_streams,
     offsets_archive,
     owners,
     owners_killed,
@@ -37,7 +38,7 @@ from tests.clients.suites import SUITES
 from tests.clients.suites.suite import Suite
 from tests.harness.nodes import NO_QUOTA, Nodes, running
 
-CLIENTS: Final = tuple(dict.fromkeys((*PLAYERS, *owners.SCENARIOS, *SUITES)))
+CLIENTS: Final = tuple(dict.fromkeys((*PLAYERS, *owners.SCENARIOS, *SUITES, kafka_streams.NAME)))
 OF_KAFKA: Final = (
     dump_log.SCENARIOS
     | dump_offsets.SCENARIOS
@@ -67,6 +68,7 @@ def main(clients: tuple[str, ...], scenario: str, only: str | None, keep: bool) 
     if only != OWN_ONLY:
         with running(folder / "cluster", NO_QUOTA, follower=HOST) as cluster:
             play_all(results, cluster, folder, clients, scenario)
+            frameworks(results, cluster, folder, clients, scenario)
     if only != STORIES_ONLY and not scenario:
         for name, suite in SUITES.items():
             if name in clients:
@@ -98,6 +100,15 @@ def play_all(results: Results, cluster: Nodes, folder: Path, clients: tuple[str,
     for name, (version_, reads) in OF_KAFKA.items():
         if scenario in name and "java" in clients:
             results.tell("java", version_, name, partial(reads, cluster))
+
+
+def frameworks(
+    results: Results, cluster: Nodes, folder: Path, clients: tuple[str, ...], scenario: str
+) -> None:
+    """Frameworks that are built on Kafka's client."""
+    for name, counted in kafka_streams.SCENARIOS.items():
+        if scenario in name and kafka_streams.NAME in clients:
+            results.tell(kafka_streams.NAME, kafka_streams.VERSION, name, partial(counted, cluster, folder))
 
 
 def own_tests(results: Results, folder: Path, name: str, suite: Suite) -> None:
