@@ -136,6 +136,21 @@ def test_compact_alone_deletes_nothing_by_age_or_size(tmp_path: Path) -> None:
     play(story)
 
 
+def test_nothing_is_deleted_before_the_settings_are_known(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with compacting(
+            tmp_path, {}, log_retention_check_ms=5, log_retention_bytes=1, log_segment_bytes=2000
+        ) as (on, partition):
+            partition.is_configured = False
+            await wrote(on, 100)
+            await asyncio.sleep(0.2)
+            assert partition.log.start == 0
+            partition.is_configured = True
+            await until(lambda: partition.log.start > 0)
+
+    play(story)
+
+
 def test_a_record_without_a_key_is_refused(tmp_path: Path) -> None:
     async def story() -> None:
         async with compacting(tmp_path) as (on, _):

@@ -17,6 +17,7 @@ from tests.mutants.audit_walks import AUDIT_WALKS
 from tests.mutants.benches import BENCHES
 from tests.mutants.broker_lists import BROKER_LISTS
 from tests.mutants.clocks import CLOCKS
+from tests.mutants.compaction import COMPACTION
 from tests.mutants.compared import COMPARED
 from tests.mutants.controller_clients import CONTROLLER_CLIENTS
 from tests.mutants.coordinator import COORDINATOR
@@ -349,6 +350,7 @@ MUTANTS: Final = (
     *DRIVER,
     *DAMAGE,
     *ON_DISK,
+    *COMPACTION,
     *PARTITION_LOGS,
     *RESTORING,
     *DIGESTS,

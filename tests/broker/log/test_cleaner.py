@@ -18,6 +18,8 @@ from fencepost.broker.log.damage import DamagedLog
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.broker.log.repair import inspect
 from fencepost.broker.log.segment import Segment
+from fencepost.broker.log.segment_sums import NOTHING as NOTHING_SUMMED
+from fencepost.broker.log.segment_sums import SegmentSums, Summed, load_sums, save_sums
 from fencepost.broker.log.shapes import LogConfig
 from fencepost.records.batch import batch_header, checked_header
 from fencepost.records.batch_builder import BatchBuilder
@@ -163,17 +165,22 @@ def test_the_log_alone_tells_everything_after_passes(log: PartitionLog, tmp_path
     assert reopened.last_stable_offset == reopened.end
 
 
-def test_a_snapshot_that_has_a_transaction_open_whose_marker_is_gone_is_not_used(
-    log: PartitionLog, tmp_path: Path
-) -> None:
+def test_a_snapshot_that_has_a_transaction_open_whose_marker_is_gone_is_not_used(tmp_path: Path) -> None:
+    log = open_log(tmp_path, CONFIG)
+    for number in range(60):
+        keyed(log, 1 + number % 2, [(b"a", b"%d" % number)], transactional=True)
+        log.flush()
+        end_transaction(log, 1 + number % 2, committed=number % 3 > 0, version=number + 1)
+        log.flush()
     for days in range(4):
         clean(log, NOW_MS + days * 2 * DAY_MS)
-    torn = crash(log, tmp_path / "torn") / "topic-0"
-    newest = max(torn.glob("*.snapshot"))
-    newest.write_bytes(newest.read_bytes()[:-1])
-    reopened = PartitionLog.open(torn, CONFIG, NOW_MS)
-    assert reopened.last_stable_offset == reopened.end
-    assert known(reopened._states) == known(log._states)
+    for kept in range(len(list(log.directory.glob("*.snapshot")))):
+        torn = crash(log, tmp_path / f"{kept}") / "topic-0"
+        for path in sorted(torn.glob("*.snapshot"))[kept:]:
+            path.unlink()
+        opened = PartitionLog.open(torn, CONFIG, NOW_MS)
+        assert opened.last_stable_offset == opened.end
+        assert known(opened._states) == known(log._states)
 
 
 def test_nothing_at_or_above_the_last_stable_offset_is_touched(log: PartitionLog) -> None:
@@ -317,6 +324,50 @@ def test_a_power_cut_at_any_step_loses_nothing(calls: int, turns: int) -> None:
         cut = disk.after_power_cut(directory / "cut" / "topic-0")
         disk.close()
         check(cut, before)
+
+
+def test_half_a_rename_decides_nothing(log: PartitionLog, tmp_path: Path) -> None:
+    before = (committed(log), known(log._states), log.end)
+    dirt = log.cleanable.dirt(Offset(0), log.last_stable_offset, CONFIG, NOW_MS)
+    work = CleanerPass(log.cleanable.begin(dirt, CONFIG), NOW_MS, lambda: None)
+    work.begin()
+    renamed: list[str] = []
+    original = Path.rename
+
+    def rename(path: Path, target: Path) -> Path:
+        if len(renamed) == 2:
+            raise Killed
+        renamed.append(path.name)
+        return original(path, target)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "rename", rename)
+        patch.setattr("fencepost.broker.log.cleaner.remove_unfinished", lambda _: None)
+        with pytest.raises(Killed):
+            work.next_group()
+    left = crash(log, tmp_path / "half") / "topic-0"
+    opened = PartitionLog.open(left, CONFIG, NOW_MS)
+    assert opened.repairs == ()
+    assert (committed(opened), known(opened._states), opened.end) == before
+    assert not list(left.glob("*.cleaned")) + list(left.glob("*.swap"))
+
+
+def test_sums_that_a_flush_made_of_the_old_files_are_gone(
+    log: PartitionLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = CleanerPass.remove_old
+    stale: list[Path] = []
+
+    def remove_old(work: CleanerPass, group: Any) -> None:
+        original(work, group)
+        path = log.directory / f"{group.bases[0]:020d}.log"
+        save_sums(path, SegmentSums(*[Summed(7, 7)] * 4))
+        stale.append(path)
+
+    monkeypatch.setattr(CleanerPass, "remove_old", remove_old)
+    clean(log)
+    assert stale
+    assert all(load_sums(path) == NOTHING_SUMMED for path in stale)
 
 
 def test_a_full_segment_is_found_by_its_first_time(tmp_path: Path) -> None:
