@@ -27,6 +27,7 @@ from fencepost.controller.groups.heartbeat import HeartbeatGroup
 from fencepost.controller.groups.joining import JoinGroup
 from fencepost.controller.groups.leaving import LeaveGroup, Leaver
 from fencepost.controller.groups.syncing import SyncGroup
+from fencepost.controller.partition_creation import CreatePartitions, NewPartitions
 from fencepost.controller.partition_recovery import RecoverPartition
 from fencepost.controller.producer_ids import AllocateProducerIds
 from fencepost.controller.topics import TOPIC_RESOURCE, CreateTopics, DeleteTopics, NewTopic
@@ -129,6 +130,7 @@ def _of_clients() -> dict[int, Any]:
         30: CreateAcls(tuple(Acl(2, 3, each, "User:nobody", "*", 3, 3) for each in looked_up)),
         31: DeleteAcls(tuple(AclFilter(name=each) for each in topics[:FILTERS_MAX])),
         36: SaslAuthenticate(bytes(TOKEN_BYTES_MAX)),
+        37: CreatePartitions(tuple(NewPartitions(each, 4, ((1,), (1,))) for each in topics[:1_900])),
         44: _altered(topics),
         61: DescribeProducers(tuple((each, (0,)) for each in looked_up)),
         65: DescribeTransactions(ids),

@@ -18,7 +18,7 @@ from typing import Any, Final
 from fencepost.broker.metadata_cache import MetadataCache
 from fencepost.broker.retry import CALL_FAILURES
 from fencepost.broker.topics import CONFIGS_MAX, TopicCache
-from fencepost.controller import config_changes, topic_creation, topic_deletion
+from fencepost.controller import config_changes, partition_creation, topic_creation, topic_deletion
 from fencepost.controller.authorization import Acls, Operation
 from fencepost.controller.errors import ApiError, CoordinatorLoadInProgress, ErrorCode, RequestTimedOut
 from fencepost.wire.client import ControllerClient
@@ -41,6 +41,7 @@ from fencepost.wire.k32_describe_configs import (
     require_count,
 )
 from fencepost.wire.k33_alter_configs import ALTER_CONFIGS
+from fencepost.wire.k37_create_partitions import CREATE_PARTITIONS
 from fencepost.wire.k44_incremental_alter_configs import INCREMENTAL_ALTER_CONFIGS
 
 FORWARDED_MAX: Final = 100
@@ -86,6 +87,10 @@ class TopicRequests:
                 served(
                     ALTER_CONFIGS,
                     self._forwarding(ALTER_CONFIGS, Operation.ALTER, config_changes.require_count),
+                ),
+                served(
+                    CREATE_PARTITIONS,
+                    self._forwarding(CREATE_PARTITIONS, Operation.ALTER, partition_creation.require_count),
                 ),
                 served(
                     INCREMENTAL_ALTER_CONFIGS,

@@ -1,10 +1,9 @@
 """Creating topics: names, counts, placement, settings; each topic of a request on its own.
 
 Replicas     one. A topic that wants more is refused, unless the node's properties allow it to get one.
-Placement    round-robin over the unfenced brokers, beginning with those that have the fewest replicas:
-             a topic's partitions spread as widely as they can, and all replicas about evenly.
+Placement    as placement.py says.
 Entry        topics and partitions of a request are bounded, so that its records fit into one Raft entry.
-Source       Kafka ReplicationControlManager.createTopics, StripedReplicaPlacer, ``Topic.validate``.
+Source       Kafka ReplicationControlManager.createTopics, ``Topic.validate``.
 """
 
 import base64
@@ -16,7 +15,6 @@ from typing import Final, Protocol
 import msgspec
 
 from fencepost.controller import levels
-from fencepost.controller.brokers import BROKERS
 from fencepost.controller.decision import Decision
 from fencepost.controller.errors import (
     ApiError,
@@ -29,21 +27,19 @@ from fencepost.controller.errors import (
     PolicyViolation,
     TopicAlreadyExists,
 )
+from fencepost.controller.placement import Placement
 from fencepost.controller.topic_configs import MIN_INSYNC_REPLICAS, checked, in_force
 from fencepost.controller.topics import (
     COLLIDING,
-    HOSTED,
     TOPIC_NAME_CHARACTERS_MAX,
     TOPIC_NAMES,
     TOPIC_RESOURCE,
     CreateTopics,
     CreateTopicsAnswer,
     NewTopic,
-    Partition,
     TopicCreated,
     collision_key,
     find,
-    partition_record,
 )
 from fencepost.controller.view import View
 from fencepost.records.invariant import invariant
@@ -185,16 +181,10 @@ class _Creation:
     def __init__(self, view: View, rules: TopicRules, partitions_max: int, earlier: Earlier) -> None:
         self._view = view
         self._rules = rules
-        self._partitions_max = partitions_max
-        hosted = dict(view.items(HOSTED))
-        self._partitions = sum(hosted.values())
+        self._placement = Placement(view, partitions_max)
         self._requested = earlier.partitions
         self._rows = earlier.rows
         self._colliding: dict[str, str] = {}
-        self._directories = {
-            broker_id: broker.directory_id for broker_id, broker in view.items(BROKERS) if not broker.fenced
-        }
-        self._loads = {broker_id: hosted.get(broker_id, 0) for broker_id in self._directories}
 
     def plan(self, topic: NewTopic) -> _Planned:
         """Raises the refusal of this topic, whatever it is."""
@@ -209,7 +199,7 @@ class _Creation:
         if count < 1:
             raise InvalidPartitions(f"{count} partitions; expected at least 1, or -1 for the default")
         self._require_room(count, len(configs))
-        replicas = self._assigned(topic) if topic.assignments else self._placed(count)
+        replicas = self._assigned(topic) if topic.assignments else self._placement.chosen(count)
         return _Planned(replicas, configs)
 
     def records(self, name: str, topic_id: uuid.UUID, planned: _Planned) -> list[MetadataRecord]:
@@ -217,24 +207,14 @@ class _Creation:
         key = collision_key(name)
         if key is not None:
             self._colliding[key] = name
-        self._partitions += len(planned.replicas)
         self._requested += len(planned.replicas)
         self._rows += 1 + len(planned.replicas) + len(planned.configs)
-        for replica in planned.replicas:
-            if replica in self._loads:
-                self._loads[replica] += 1
         records: list[MetadataRecord] = [TopicRecord(name=name, topic_id=topic_id)]
         records += [
             ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=name, name=each, value=value)
             for each, value in planned.configs
         ]
-        records += [
-            partition_record(
-                topic_id, index, Partition((replica,), replica, 0, (self._directories[replica],))
-            )
-            for index, replica in enumerate(planned.replicas)
-        ]
-        return records
+        return records + self._placement.records(topic_id, planned.replicas)
 
     def _require_free_name(self, name: str) -> None:
         require_valid_name(name)
@@ -275,38 +255,13 @@ class _Creation:
                 f"more than {ROWS_PER_REQUEST_MAX} topics, partitions and settings in one request; send "
                 f"several"
             )
-        if self._partitions + partitions > self._partitions_max:
-            raise PolicyViolation(
-                f"{partitions} partitions more would be {self._partitions + partitions} in the cluster, "
-                f"which has at most {self._partitions_max}"
-            )
-
-    def _placed(self, count: int) -> tuple[BrokerId, ...]:
-        if not self._loads:
-            raise InvalidReplicationFactor(
-                "no broker is there to keep a replica: none is registered and unfenced"
-            )
-        order = sorted(self._loads, key=lambda broker_id: (self._loads[broker_id], broker_id))
-        return tuple(order[index % len(order)] for index in range(count))
+        self._placement.require_room(partitions)
 
     def _assigned(self, topic: NewTopic) -> tuple[BrokerId, ...]:
         assigned = dict(topic.assignments)
         if len(assigned) != len(topic.assignments) or set(assigned) != set(range(len(assigned))):
             raise InvalidReplicaAssignment(f"partitions must be 0 to {len(topic.assignments) - 1}, each once")
-        placed = []
-        for index in range(len(assigned)):
-            replicas = assigned[index]
-            if not replicas or len(set(replicas)) != len(replicas):
-                raise InvalidReplicaAssignment(
-                    f"partition {index}: expected broker ids, each once; got {replicas}"
-                )
-            for replica in replicas:
-                if replica not in self._directories:
-                    raise InvalidReplicaAssignment(
-                        f"partition {index}: broker {replica} is not registered and unfenced"
-                    )
-            placed.append(BrokerId(replicas[0]))
-        return tuple(placed)
+        return self._placement.assigned(assigned[index] for index in range(len(assigned)))
 
 
 def require_valid_name(name: str) -> None:

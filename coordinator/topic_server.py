@@ -23,6 +23,11 @@ from fencepost.controller.errors import (
     ClusterAuthorizationFailed,
     ErrorCode,
 )
+from fencepost.controller.partition_creation import (
+    CreatePartitions,
+    CreatePartitionsAnswer,
+    decide_create_partitions,
+)
 from fencepost.controller.partition_recovery import (
     PartitionRecovered,
     RecoverPartition,
@@ -65,6 +70,7 @@ from fencepost.wire.k32_describe_configs import (
     require_count,
 )
 from fencepost.wire.k33_alter_configs import ALTER_CONFIGS
+from fencepost.wire.k37_create_partitions import CREATE_PARTITIONS
 from fencepost.wire.k44_incremental_alter_configs import INCREMENTAL_ALTER_CONFIGS
 from fencepost.wire.k20043_recover_partition import RECOVER_PARTITION
 
@@ -97,6 +103,7 @@ class TopicServer:
                 served(DESCRIBE_CONFIGS, self.describe_configs),
                 served(ALTER_CONFIGS, self.alter_configs),
                 served(INCREMENTAL_ALTER_CONFIGS, self.alter_configs),
+                served(CREATE_PARTITIONS, self.create_partitions),
                 served(RECOVER_PARTITION, self.recover),
             )
         )
@@ -131,6 +138,15 @@ class TopicServer:
         for position, part in enumerate(several):
             decide = partial(_decide_alter, part, twice)
             self._submit(decide, partial(parts.take, position), closing=reply)
+
+    def create_partitions(
+        self, request: CreatePartitions, context: Context, reply: Reply[CreatePartitionsAnswer]
+    ) -> None:
+        """Give topics more partitions (API key 37)."""
+        self._require_alter(context)
+        self._submit(
+            lambda view, now_ms: decide_create_partitions(view, request, self._rules), reply, closing=reply
+        )
 
     def _require_alter(self, context: Context) -> None:
         """Raises ClusterAuthorizationFailed. Brokers forward what they allowed."""

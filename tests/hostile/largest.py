@@ -11,6 +11,7 @@ from fencepost.controller.acl_types import Acl, AclFilter
 from fencepost.controller.acls import AclChange
 from fencepost.controller.brokers import Endpoint, Feature
 from fencepost.controller.config_changes import ConfigChange, ResourceChanges
+from fencepost.controller.partition_creation import NewPartitions
 from fencepost.controller.topics import NewTopic
 from fencepost.controller.transactions.group_init import MemberAssignment
 from fencepost.records.transaction_log import TopicPartitions
@@ -283,6 +284,14 @@ def _altered(sample: Any) -> Iterator[Largest]:
         yield Largest(f"{count} settings", changed(sample, resources=(one,)))
 
 
+def _k37(sample: Any) -> Iterator[Largest]:
+    for count in LOOKED_UP:
+        topics = tuple(NewPartitions(topic(n), 4, ((1,), (2,))) for n in range(min(count, 1_900)))
+        yield Largest(f"{count} topics", changed(sample, topics=topics))
+    assigned = (NewPartitions("orders", 2_000, ((1, 2, 3),) * 2_000),)
+    yield Largest("2000 partitions with three replicas", changed(sample, topics=assigned))
+
+
 def _k61(sample: Any) -> Iterator[Largest]:
     for count in LOOKED_UP:
         topics = tuple((topic(n), (0,)) for n in range(count))
@@ -356,6 +365,7 @@ LONG: Final[dict[int, Callable[[Any], Iterator[Largest]]]] = {
     32: _k32,
     33: _altered,
     36: _k36,
+    37: _k37,
     42: _k42,
     44: _altered,
     47: _k47,

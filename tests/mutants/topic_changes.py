@@ -5,6 +5,7 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 CONFIGS: Final = "tests/controller/test_config_changes.py::"
+PARTITIONS: Final = "tests/controller/test_partition_creation.py::"
 BROKER: Final = "tests/broker/test_changed_topics.py::"
 
 TOPIC_CHANGES: Final = (
@@ -15,6 +16,22 @@ TOPIC_CHANGES: Final = (
         "    return Decision(() if request.validate_only else tuple(records), ",
         "    return Decision(tuple(records), ",
         (CONFIGS + "test_what_is_only_validated_is_not_written",),
+    ),
+    Mutant(
+        "changes-fewer-partitions",
+        "a topic never loses a partition",
+        "controller/partition_creation.py",
+        "    if count <= 0:\n",
+        "    if count == 0:\n",
+        (PARTITIONS + "test_a_topic_that_is_refused_is_as_it_was_and_others_get_theirs",),
+    ),
+    Mutant(
+        "changes-partitions-validated-and-created",
+        "partitions that are only validated are not created",
+        "controller/partition_creation.py",
+        "    return Decision(() if request.validate_only else tuple(records), ",
+        "    return Decision(tuple(records), ",
+        (PARTITIONS + "test_what_is_only_validated_is_not_written",),
     ),
     Mutant(
         "changes-below-their-level",

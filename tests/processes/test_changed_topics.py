@@ -4,12 +4,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
+    NewPartitions,
     NewTopic,
     ResourceType,
 )
@@ -95,3 +96,52 @@ def test_all_settings_at_once_and_what_is_refused(admin: AdminClient, topic: str
         changed(admin, "none-such", AlterConfigOpType.SET, "retention.ms", "1")
     assert unknown.value.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
     assert described(admin, topic) == found
+
+
+def test_producers_and_consumers_see_new_partitions(nodes: Nodes, admin: AdminClient, topic: str) -> None:
+    """Those that were there before; one that is only validated is not created, and none is taken away."""
+    watchful = {
+        "bootstrap.servers": nodes.bootstrap,
+        "log_level": 0,
+        "topic.metadata.refresh.interval.ms": 200,
+    }
+    consumer = Consumer(
+        {**watchful, "group.id": "watches", "auto.offset.reset": "earliest", "session.timeout.ms": 6000}
+    )
+    try:
+        consumer.subscribe([topic])
+        wait_for("the first partitions are assigned", lambda: consumer.poll(0.1) or consumer.assignment())
+        before = len(nodes.node_ids)
+        more(admin, topic, before + 2, validate_only=True)
+        for fewer in (before, before - 1):
+            with pytest.raises(KafkaException) as refused:
+                more(admin, topic, fewer)
+            assert refused.value.args[0].code() == KafkaError.INVALID_PARTITIONS
+        assert len(admin.list_topics(topic).topics[topic].partitions) == before
+        more(admin, topic, before + 2)
+        assert len(admin.list_topics(topic).topics[topic].partitions) == before + 2
+        for each in nodes.node_ids:  # asked for all topics a broker asks the controller
+            server = ("--bootstrap-server", nodes.client_address(each))
+            (seen,) = nodes.read("topics", "describe", "--topic", topic, *server)
+            assert seen["PartitionCount"] == before + 2
+        producer = Producer({"bootstrap.servers": nodes.bootstrap, "log_level": 0})
+        for index in (before, before + 1):
+            producer.produce(topic, b"new", partition=index)
+        assert producer.flush(SECONDS) == 0
+        read: set[int | None] = set()
+
+        def all_read() -> bool:
+            message = consumer.poll(0.1)
+            if message is not None and message.error() is None:
+                read.add(message.partition())
+            return read == {before, before + 1}
+
+        wait_for("the new partitions are read", all_read)
+    finally:
+        consumer.close()
+    nodes.await_equal_images()
+
+
+def more(admin: AdminClient, topic: str, count: int, *, validate_only: bool = False) -> None:
+    wanted = [NewPartitions(topic, count)]
+    admin.create_partitions(wanted, validate_only=validate_only)[topic].result(SECONDS)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from fencepost.controller import config_changes, topic_creation, topic_deletion
+from fencepost.controller import config_changes, partition_creation, topic_creation, topic_deletion
 from fencepost.controller.groups import offset_deletion, offsets
 from fencepost.controller.transactions import add_partitions, commit_offsets, states
 from fencepost.coordinator import parked, transaction_server
@@ -23,6 +23,10 @@ LIMITS = {
     "topics, and partitions, of one DeleteTopics": (
         topic_deletion.TOPICS_PER_REQUEST_MAX,
         topic_deletion.PARTITIONS_PER_REQUEST_MAX,
+    ),
+    "topics, and new partitions, of one CreatePartitions": (
+        partition_creation.TOPICS_PER_REQUEST_MAX,
+        partition_creation.PARTITIONS_PER_REQUEST_MAX,
     ),
     "resources, and settings, of one AlterConfigs": (
         config_changes.RESOURCES_PER_REQUEST_MAX,

@@ -5,12 +5,14 @@ from typing import Any
 from msgspec.structs import replace
 
 from fencepost.controller import config_changes as c
+from fencepost.controller import partition_creation as p
 from fencepost.controller import topics as t
 from fencepost.controller.errors import ErrorCode
 from fencepost.wire import k32_describe_configs as k32
 from fencepost.wire.k19_create_topics import CREATE_TOPICS
 from fencepost.wire.k20_delete_topics import DELETE_TOPICS
 from fencepost.wire.k33_alter_configs import ALTER_CONFIGS
+from fencepost.wire.k37_create_partitions import CREATE_PARTITIONS
 from fencepost.wire.k44_incremental_alter_configs import INCREMENTAL_ALTER_CONFIGS
 from tests.wire.row import ID_A, NO_ID, Row, ms
 
@@ -273,4 +275,43 @@ REPLACED = Row(
     flat_response=_flat_altered,
 )
 
-TOPIC_ROWS = (CREATE, DELETE, CONFIGS, INCREMENTAL, REPLACED)
+# CreatePartitions
+
+
+def _flat_more(version: int, entity: Any) -> p.CreatePartitions:
+    topics = tuple(
+        p.NewPartitions(
+            each.name,
+            each.count,
+            None if each.assignments is None else tuple(one.broker_ids for one in each.assignments),
+        )
+        for each in entity.topics
+    )
+    return p.CreatePartitions(topics, entity.validate_only, ms(entity.timeout))
+
+
+def _flat_partitions(version: int, entity: Any) -> p.CreatePartitionsAnswer:
+    return p.CreatePartitionsAnswer(
+        tuple(
+            p.PartitionsCreated(each.name, ErrorCode(each.error_code.value), each.error_message)
+            for each in entity.results
+        )
+    )
+
+
+MORE = Row(
+    CREATE_PARTITIONS,
+    p.CreatePartitions(
+        (p.NewPartitions("orders", 3), p.NewPartitions("payments", 4, ((1,), (2, 3)))), True, 5000
+    ),
+    p.CreatePartitionsAnswer(
+        (
+            p.PartitionsCreated("orders"),
+            p.PartitionsCreated("payments", ErrorCode.INVALID_PARTITIONS, "fewer"),
+        )
+    ),
+    flat_request=_flat_more,
+    flat_response=_flat_partitions,
+)
+
+TOPIC_ROWS = (CREATE, DELETE, CONFIGS, INCREMENTAL, REPLACED, MORE)
