@@ -46,6 +46,7 @@ from fencepost.wire.k03_metadata import Metadata, TopicQuery
 from fencepost.wire.k10_find_coordinator import TRANSACTION, FindCoordinator
 from fencepost.wire.k17_sasl_handshake import SaslHandshake
 from fencepost.wire.k18_api_versions import ApiVersions
+from fencepost.wire.k21_delete_records import DeleteRecords, RecordsToDelete
 from fencepost.wire.k23_offset_for_leader_epoch import EpochQuery, OffsetForLeaderEpoch
 from fencepost.wire.k27_write_txn_markers import TxnMarker, WriteTxnMarkers
 from fencepost.wire.k31_delete_acls import FILTERS_MAX
@@ -108,6 +109,7 @@ def _of_clients() -> dict[int, Any]:
         18: ApiVersions(text, text),
         19: CreateTopics(tuple(NewTopic(each, 4, 1) for each in looked_up)),
         20: DeleteTopics(looked_up),
+        21: DeleteRecords(tuple(RecordsToDelete(each, 0, -1) for each in looked_up)),
         22: InitProducerId(
             ids[0],
             600_000,

@@ -14,6 +14,7 @@ from structlog.typing import FilteringBoundLogger
 from fencepost.broker.announcements import AnnouncementsEndpoint
 from fencepost.broker.checks import Checks
 from fencepost.broker.controller_clients import ControllerClients
+from fencepost.broker.delete_records import DeleteRecordsEndpoint
 from fencepost.broker.describe_producers import DescribeProducersEndpoint
 from fencepost.broker.fetch import FetchEndpoint
 from fencepost.broker.flushing import Flusher
@@ -38,6 +39,7 @@ from fencepost.wire.dispatch import Service, served
 from fencepost.wire.k00_produce import PRODUCE
 from fencepost.wire.k01_fetch import FETCH
 from fencepost.wire.k02_list_offsets import LIST_OFFSETS
+from fencepost.wire.k21_delete_records import DELETE_RECORDS
 from fencepost.wire.k23_offset_for_leader_epoch import OFFSET_FOR_LEADER_EPOCH
 from fencepost.wire.k27_write_txn_markers import WRITE_TXN_MARKERS
 from fencepost.wire.k61_describe_producers import DESCRIBE_PRODUCERS
@@ -102,6 +104,7 @@ class DataPlane:
         )
         self._fetch = FetchEndpoint(self._partitions, self._unknown, memory.reply_room, stalls=stalls)
         self._offsets = OffsetsEndpoint(self._partitions, self._unknown, stalls=stalls)
+        self._deletions = DeleteRecordsEndpoint(self._partitions, self._unknown, self._flusher, self.acls)
         self._markers = MarkersEndpoint(
             self._partitions,
             self._unknown,
@@ -122,6 +125,7 @@ class DataPlane:
                 served(FETCH, self._fetch.fetch),
                 served(LIST_OFFSETS, self._offsets.list_offsets),
                 served(OFFSET_FOR_LEADER_EPOCH, self._offsets.offset_for_leader_epoch),
+                served(DELETE_RECORDS, self._deletions.delete),
                 served(WRITE_TXN_MARKERS, self._markers.write),
                 served(ANNOUNCE_PARTITIONS, self.announcements.announce),
                 served(DESCRIBE_PRODUCERS, self._describe_producers.describe),
@@ -154,6 +158,7 @@ class DataPlane:
         await self._unknown.stop()
         await self.topics.stop()
         self._checks.stop()
+        await self._deletions.stop()
         await self._flusher.stop()
         await self._partitions.close()
 

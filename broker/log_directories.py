@@ -15,8 +15,8 @@ import errno
 import shutil
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -25,9 +25,10 @@ from structlog.typing import FilteringBoundLogger
 from fencepost.broker.hosted_logs import HostedLog, HostedLogs
 from fencepost.broker.log.checkpoints import PARTITION_FILE, load_topic_id
 from fencepost.broker.log.log_directory import LogDirectory, LogDirectoryInUse
+from fencepost.broker.log.log_starts import LOG_STARTS, LogStarts
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.records.invariant import CorruptData
-from fencepost.records.types import Log
+from fencepost.records.types import Log, Offset
 from fencepost.settings.node_identity import (
     META_PROPERTIES,
     Identity,
@@ -72,7 +73,11 @@ class _Directory:
     path: Path
     directory_id: uuid.UUID | None = None
     lock: LogDirectory | None = None
+    starts: LogStarts = field(init=False)
     fault: str = NOT_OPENED  # why it cannot be used; empty: it can
+
+    def __post_init__(self) -> None:
+        self.starts = LogStarts(self.path)
 
 
 class LogDirectories:
@@ -120,7 +125,11 @@ class LogDirectories:
         for each in self._usable():
             try:
                 forget_clean_shutdown(each.path)
-                found += _partition_folders(each.path)
+                folders = _partition_folders(each.path)
+                if senseless := each.starts.load(folder.path.name for folder in folders):
+                    file = str(each.path / LOG_STARTS)
+                    self._log.error("log_starts_damaged", file=file, lines=senseless)
+                found += folders
             except OSError as error:
                 if each.path == self._home:
                     raise
@@ -174,6 +183,7 @@ class LogDirectories:
         for each in self._usable():
             folder = each.path / f"{topic}-{index}"
             if folder.exists():
+                each.starts.forget(folder.name)
                 names = (f"{topic_id.hex}-{index}.{number}{LOST_SUFFIX}" for number in range(LOST_MAX))
                 aside = next((each.path / name for name in names if not (each.path / name).exists()), None)
                 if aside is None:
@@ -181,6 +191,16 @@ class LogDirectories:
                 kept.append(folder.rename(aside))
         self._hosted.forget(topic_id, index)
         return kept
+
+    def start_of(self, path: Path) -> Offset:
+        """Where the log at ``path`` begins, as DeleteRecords left it."""
+        return self._at(path).starts.of(path.name)
+
+    def record_starts(self, starts: Mapping[Path, Offset]) -> None:
+        """Logs, by their folders, begin there from now on, durably. Raises OSError."""
+        for each in self._all:
+            own = {path.name: start for path, start in starts.items() if path.parent == each.path}
+            each.starts.raise_to(own)
 
     def machine_went_down(self, path: Path) -> bool:
         """Since the log at ``path`` was open last, or that is not known."""
@@ -204,6 +224,7 @@ class LogDirectories:
         self._hosted.forget(topic_id, index)
         if log is not None:
             log.close()
+            self._at(log.directory).starts.forget(log.directory.name)
             _delete_folder(log.directory, topic_id)
             return
         for each in self._usable():
@@ -211,6 +232,7 @@ class LogDirectories:
             if known is not None and known.directory_id != each.directory_id:
                 continue
             if _topic_of(folder) in (None, topic_id):
+                each.starts.forget(folder.name)
                 _delete_folder(folder, topic_id)
 
     def record_clean_end(self, unclean: set[Path]) -> None:

@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 
 from structlog.typing import FilteringBoundLogger
 
+from fencepost.broker.log.log_starts import LOG_STARTS
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.broker.log.shapes import LogConfig
 from fencepost.broker.log_directories import NOT_MADE, FoundLog, LogDirectories
@@ -197,6 +198,15 @@ class Partitions:
                 )
                 self._forget(each)
 
+    async def delete_records(self, starts: Mapping[Partition, Offset]) -> None:
+        """Logs, flushed up to there, begin at these offsets from now on, durably. Raises OSError."""
+        async with self._lock:
+            rows = {each.log.directory: start for each, start in starts.items() if each.is_open}
+            await off_loop(partial(self._directories.record_starts, rows))
+            for each, start in starts.items():
+                each.log.first_kept = max(each.log.first_kept, start)
+                each.wake()
+
     async def close(self) -> None:
         """Flush and close every log; that all of a directory were is recorded beside them."""
         unclean = {lost.path.parent for lost in self._offline.values() if lost.path is not None}
@@ -308,11 +318,7 @@ class Partitions:
         self._by_id.setdefault(log.topic_id, {})[index] = partition
 
     def _opened(
-        self,
-        found: FoundLog,
-        config: LogConfig,
-        topic_id: uuid.UUID | None,
-        placed: PartitionMetadata | None,
+        self, found: FoundLog, config: LogConfig, topic_id: uuid.UUID | None, placed: PartitionMetadata | None
     ) -> PartitionLog:
         topic, index, path = found.topic, found.index, found.path
         log = PartitionLog.open(
@@ -326,6 +332,11 @@ class Partitions:
         if topic_id is not None and placed is not None:
             hosted = self._directories.hosted(topic, index, topic_id, path, max(placed.leader_epoch, 0))
             self._directories.remember(hosted)
+        log.first_kept = self._directories.start_of(path)
+        if log.first_kept > log.end:
+            raise CorruptData(
+                f"{path} ends at {log.end}, {LOG_STARTS} says that it begins at {log.first_kept}"
+            )
         return log
 
     def _is_exhausted(self, error: Exception, name: str, doing: str) -> bool:

@@ -52,6 +52,7 @@ class PartitionLog:
         self.directory = directory
         self.config = config  # may be replaced at any time
         self.topic_id = topic_id
+        self.first_kept = LOG_START  # records before it are deleted; it may be raised at any time
         self._durability = Durability(directory)
         self._offline = ""  # why nothing is appended any more
         self._load(now_ms, went_down)
@@ -101,7 +102,7 @@ class PartitionLog:
     @property
     def start(self) -> Offset:
         """The first offset of the log that is kept."""
-        return self._segments[0].base
+        return max(self.first_kept, self._segments[0].base)
 
     @property
     def end(self) -> Offset:
@@ -172,12 +173,7 @@ class PartitionLog:
         )
 
     def append_marker(
-        self,
-        marker: EndMarker,
-        now_ms: int,
-        leader_epoch: Term | None = None,
-        *,
-        forced: bool = False,
+        self, marker: EndMarker, now_ms: int, leader_epoch: Term | None = None, *, forced: bool = False
     ) -> MarkerOutcome:
         """End a producer's transaction here, unless the marker is a late duplicate.
 
@@ -232,11 +228,11 @@ class PartitionLog:
 
     def offset_for_time(self, timestamp_ms: int) -> TimedOffset | None:
         """The first record whose time is at or after ``timestamp_ms``; None if there is none."""
-        return search.first_since(self._segments, timestamp_ms)
+        return search.first_since(self._segments, timestamp_ms, self.start)
 
     def offset_of_newest(self) -> TimedOffset | None:
         """The first record with the greatest time (ListOffsets -3); None without a time in the log."""
-        return search.newest(self._segments)
+        return search.newest(self._segments, self.start)
 
     def epoch_at(self, offset: Offset) -> Term:
         """The leader epoch of an offset, NO_EPOCH if none is known (ListOffsets answers it)."""
@@ -322,7 +318,7 @@ class PartitionLog:
         """
         if is_expired(self._segments[-1], self.config, now_ms):
             self._roll()
-        gone = count_past(self._segments, self.config, now_ms, self._durability.newest_snapshot)
+        gone = count_past(self._segments, self.config, now_ms, self.start, self._durability.newest_snapshot)
         if gone:
             self._forget_segments(gone)
         return gone

@@ -39,10 +39,13 @@ def is_expired(segment: Segment, config: LogConfig, now_ms: int) -> bool:
     return now_ms - segment.max_timestamp_ms > config.retention_ms
 
 
-def count_past(segments: Sequence[Segment], config: LogConfig, now_ms: int, restored_from: Offset) -> int:
+def count_past(
+    segments: Sequence[Segment], config: LogConfig, now_ms: int, start: Offset, restored_from: Offset
+) -> int:
     """How many of the oldest segments may go, the last one never.
 
-    ``restored_from`` is the newest producer snapshot on the disk: a segment goes only if it is after it.
+    ``start``: what is before it is deleted for readers. ``restored_from`` is the newest producer snapshot on
+    the disk: a segment goes only if it is after it.
     """
     size = sum(segment.size for segment in segments)
     is_bounded = config.delete and config.retention_bytes != UNLIMITED
@@ -50,7 +53,8 @@ def count_past(segments: Sequence[Segment], config: LogConfig, now_ms: int, rest
     gone = 0
     for segment, following in itertools.pairwise(segments):
         too_much = excess >= segment.size
-        if not (too_much or is_expired(segment, config, now_ms)) or restored_from < following.base:
+        is_past = too_much or following.base <= start or is_expired(segment, config, now_ms)
+        if not is_past or restored_from < following.base:
             break
         excess -= segment.size
         gone += 1

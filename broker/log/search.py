@@ -109,36 +109,36 @@ class Places:
         self._opened.append(segment)
 
 
-def newest(segments: Sequence[Segment]) -> TimedOffset | None:
-    """The first record with the greatest time; None without a time in the log."""
+def newest(segments: Sequence[Segment], start: Offset) -> TimedOffset | None:
+    """The first record with the greatest time; None without a time in the log, or before ``start``."""
     newest_ms = max(segment.max_timestamp_ms for segment in segments)
-    return first_since(segments, newest_ms) if newest_ms != NO_TIMESTAMP else None
+    return first_since(segments, newest_ms, start) if newest_ms != NO_TIMESTAMP else None
 
 
-def first_since(segments: Sequence[Segment], timestamp_ms: int) -> TimedOffset | None:
-    """The first record whose time is at or after ``timestamp_ms``."""
+def first_since(segments: Sequence[Segment], timestamp_ms: int, start: Offset) -> TimedOffset | None:
+    """The first record from ``start`` on whose time is at or after ``timestamp_ms``."""
     for segment in segments:
         if segment.max_timestamp_ms < timestamp_ms:
             continue
         number = segment.times.count_below(0, timestamp_ms)
         before = segment.base + (segment.times[number - 1][1] if number else 0)
         for placed in segment.walk(segment.floor(Offset(before))):
-            if placed.max_timestamp_ms >= timestamp_ms:
-                found = _record_since(segment, placed, timestamp_ms)
+            if placed.max_timestamp_ms >= timestamp_ms and placed.end > start:
+                found = _record_since(segment, placed, timestamp_ms, start)
                 if found is not None:
                     return found
     return None
 
 
-def _record_since(segment: Segment, placed: Placed, timestamp_ms: int) -> TimedOffset | None:
+def _record_since(segment: Segment, placed: Placed, timestamp_ms: int, start: Offset) -> TimedOffset | None:
     """The first such record of a batch; None if its header promised too much."""
     batch = segment.bytes_at(placed.position, placed.size)
     header = batch_header(batch)
     if header.attributes & LOG_APPEND_TIME:
-        return TimedOffset(placed.base_offset, header.max_timestamp_ms, placed.leader_epoch)
-    body, start = opened_records(batch, header)
-    for offset_delta, timestamp_delta in record_times(body, start, header.record_count):
+        return TimedOffset(max(placed.base_offset, start), header.max_timestamp_ms, placed.leader_epoch)
+    body, begin = opened_records(batch, header)
+    for offset_delta, timestamp_delta in record_times(body, begin, header.record_count):
         time_ms = header.base_timestamp_ms + timestamp_delta
-        if time_ms >= timestamp_ms:
+        if time_ms >= timestamp_ms and placed.base_offset + offset_delta >= start:
             return TimedOffset(Offset(placed.base_offset + offset_delta), time_ms, placed.leader_epoch)
     return None

@@ -20,6 +20,7 @@ from fencepost.wire.dispatch import Api
 from fencepost.wire.k00_produce import PartitionData
 from fencepost.wire.k02_list_offsets import OffsetQuery
 from fencepost.wire.k03_metadata import TopicQuery
+from fencepost.wire.k21_delete_records import RecordsToDelete
 from fencepost.wire.k23_offset_for_leader_epoch import EpochQuery
 from fencepost.wire.k32_describe_configs import TOPIC_RESOURCE, ConfigResource
 from fencepost.wire.k20021_migrate import Stopped
@@ -284,6 +285,12 @@ def _altered(sample: Any) -> Iterator[Largest]:
         yield Largest(f"{count} settings", changed(sample, resources=(one,)))
 
 
+def _k21(sample: Any) -> Iterator[Largest]:
+    for count in LOOKED_UP:
+        rows = tuple(RecordsToDelete(topic(n), 0, -1) for n in range(count))
+        yield Largest(f"{count} topics", changed(sample, partitions=rows))
+
+
 def _k37(sample: Any) -> Iterator[Largest]:
     for count in LOOKED_UP:
         topics = tuple(NewPartitions(topic(n), 4, ((1,), (2,))) for n in range(min(count, 1_900)))
@@ -355,6 +362,7 @@ LONG: Final[dict[int, Callable[[Any], Iterator[Largest]]]] = {
     18: _k18,
     19: _k19,
     20: _k20,
+    21: _k21,
     22: _k22,
     23: _k23,
     24: _add_partitions,

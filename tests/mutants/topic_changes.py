@@ -6,6 +6,7 @@ from tests.mutants.mutant import Mutant
 
 CONFIGS: Final = "tests/controller/test_config_changes.py::"
 PARTITIONS: Final = "tests/controller/test_partition_creation.py::"
+DELETED: Final = "tests/broker/test_delete_records.py::"
 BROKER: Final = "tests/broker/test_changed_topics.py::"
 
 TOPIC_CHANGES: Final = (
@@ -32,6 +33,35 @@ TOPIC_CHANGES: Final = (
         "    return Decision(() if request.validate_only else tuple(records), ",
         "    return Decision(tuple(records), ",
         (PARTITIONS + "test_what_is_only_validated_is_not_written",),
+    ),
+    Mutant(
+        "changes-above-the-high-watermark",
+        "records are deleted up to the high watermark, never beyond",
+        "broker/delete_records.py",
+        "    if not HIGH_WATERMARK <= offset <= partition.log.high_watermark:\n",
+        "    if offset < HIGH_WATERMARK:\n",
+        (DELETED + "test_what_cannot_be_deleted_is_refused_row_by_row",),
+    ),
+    Mutant(
+        "changes-start-in-memory-first",
+        "a log begins later for readers once that is on the disk",
+        "broker/partitions.py",
+        "            await off_loop(partial(self._directories.record_starts, rows))\n"
+        "            for each, start in starts.items():\n"
+        "                each.log.first_kept = max(each.log.first_kept, start)\n",
+        "            for each, start in starts.items():\n"
+        "                each.log.first_kept = max(each.log.first_kept, start)\n"
+        "            await off_loop(partial(self._directories.record_starts, rows))\n"
+        "            for each in starts:\n",
+        (DELETED + "test_nothing_is_deleted_for_readers_before_it_is_on_the_disk",),
+    ),
+    Mutant(
+        "changes-start-of-an-earlier-topic",
+        "the next log of a name does not begin where the last one did",
+        "broker/log_directories.py",
+        "            self._at(log.directory).starts.forget(log.directory.name)\n",
+        "",
+        (DELETED + "test_the_next_topic_of_its_name_begins_at_zero",),
     ),
     Mutant(
         "changes-below-their-level",

@@ -1,10 +1,11 @@
 """librdkafka's admin changes topics of running nodes; every broker obeys without a restart, and after one."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     AlterConfigOpType,
@@ -29,9 +30,9 @@ def admin(nodes: Nodes) -> AdminClient:
 
 
 @pytest.fixture
-def topic(nodes: Nodes, admin: AdminClient) -> Iterator[str]:
-    """A topic with a partition on each node."""
-    name = "changed"
+def topic(nodes: Nodes, admin: AdminClient, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A topic with a partition on each node, of a name of its own: brokers learn of a deletion later."""
+    name: str = request.node.name
     brokers = [[int(each)] for each in nodes.node_ids]
     created = admin.create_topics([NewTopic(name, len(brokers), replica_assignment=brokers)])
     created[name].result(SECONDS)
@@ -145,3 +146,37 @@ def test_producers_and_consumers_see_new_partitions(nodes: Nodes, admin: AdminCl
 def more(admin: AdminClient, topic: str, count: int, *, validate_only: bool = False) -> None:
     wanted = [NewPartitions(topic, count)]
     admin.create_partitions(wanted, validate_only=validate_only)[topic].result(SECONDS)
+
+
+def test_deleted_records_are_gone_for_consumers_and_after_a_kill(
+    nodes: Nodes, admin: AdminClient, topic: str
+) -> None:
+    assert codes(nodes, topic) == {None}
+    assert codes(nodes, topic) == {None}
+    first, second, third = (TopicPartition(topic, index, 1) for index in range(3))
+    second.offset, third.offset = -1, 3
+    results = [
+        each.exception(SECONDS) or each.result(SECONDS).low_watermark
+        for each in admin.delete_records([first, second, third]).values()
+    ]
+    assert results[:2] == [1, 2]
+    assert isinstance(results[2], KafkaException)
+    assert results[2].args[0].code() == KafkaError.OFFSET_OUT_OF_RANGE
+    nodes.kill(*nodes.node_ids)
+    nodes.start(*nodes.node_ids)
+    nodes.leader()
+    consumer = Consumer({"bootstrap.servers": nodes.bootstrap, "log_level": 0, "group.id": "none"})
+    try:
+        for index, low in enumerate((1, 2, 0)):
+            partition = TopicPartition(topic, index)
+            wait_for("its leader is back", partial(begins, consumer, partition, low))
+    finally:
+        consumer.close()
+
+
+def begins(consumer: Consumer, partition: TopicPartition, low: int) -> bool:
+    """The partition has records from ``low`` to 2; False while it cannot be asked."""
+    try:
+        return consumer.get_watermark_offsets(partition, SECONDS) == (low, 2)
+    except KafkaException:
+        return False

@@ -7,6 +7,7 @@ import msgspec
 
 from fencepost.controller.errors import ErrorCode
 from fencepost.wire import k02_list_offsets as k02
+from fencepost.wire import k21_delete_records as k21
 from fencepost.wire import k23_offset_for_leader_epoch as k23
 from fencepost.wire import k27_write_txn_markers as k27
 from fencepost.wire import k61_describe_producers as k61
@@ -237,9 +238,51 @@ DESCRIBE_PRODUCERS = Row(
     flat_response=_flat_described,
 )
 
+# DeleteRecords
+
+
+def _flat_delete(version: int, entity: Any) -> k21.DeleteRecords:
+    rows = (
+        k21.RecordsToDelete(topic.name, each.partition_index, each.offset)
+        for topic in entity.topics
+        for each in topic.partitions
+    )
+    return k21.DeleteRecords(tuple(rows), ms(entity.timeout))
+
+
+def _flat_deleted(version: int, entity: Any) -> k21.DeleteRecordsAnswer:
+    rows = (
+        k21.RecordsDeleted(topic.name, each.partition_index, each.error_code.value, each.low_watermark)
+        for topic in entity.topics
+        for each in topic.partitions
+    )
+    return k21.DeleteRecordsAnswer(tuple(rows))
+
+
+DELETE_RECORDS = Row(
+    k21.DELETE_RECORDS,
+    k21.DeleteRecords(
+        (
+            k21.RecordsToDelete("orders", 0, 5),
+            k21.RecordsToDelete("orders", 1, k21.HIGH_WATERMARK),
+            k21.RecordsToDelete("payments", 2, 2**40),
+        ),
+        5000,
+    ),
+    k21.DeleteRecordsAnswer(
+        (
+            k21.RecordsDeleted("orders", 0, ErrorCode.NONE, 5),
+            k21.RecordsDeleted("payments", 2, ErrorCode.OFFSET_OUT_OF_RANGE),
+        )
+    ),
+    flat_request=_flat_delete,
+    flat_response=_flat_deleted,
+)
+
 PARTITION_ROWS = (
     LIST_OFFSETS,
     OFFSET_FOR_LEADER_EPOCH,
     WRITE_TXN_MARKERS,
     DESCRIBE_PRODUCERS,
+    DELETE_RECORDS,
 )
