@@ -334,9 +334,7 @@ class Partitions:
             self._directories.remember(hosted)
         log.first_kept = self._directories.start_of(path)
         if log.first_kept > log.end:
-            raise CorruptData(
-                f"{path} ends at {log.end}, {LOG_STARTS} says that it begins at {log.first_kept}"
-            )
+            raise CorruptData(f"{path} ends at {log.end}, {LOG_STARTS} has it begin at {log.first_kept}")
         return log
 
     def _is_exhausted(self, error: Exception, name: str, doing: str) -> bool:

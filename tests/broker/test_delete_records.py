@@ -149,7 +149,7 @@ def test_a_log_that_ends_before_its_start_is_offline_by_name(tmp_path: Path) -> 
             (tmp_path / LOG_STARTS).write_text(f"0\n1\n{TOPIC} 0 5\n")
             on = await started(controller, tmp_path)
             (offline,) = on.events("partition_offline")
-            assert f"ends at 1, {LOG_STARTS} says that it begins at 5" in offline["reason"]
+            assert f"ends at 1, {LOG_STARTS} has it begin at 5" in offline["reason"]
             assert (await fetched(on, fetch(0))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
             await on.broker.stop()
 
