@@ -25,6 +25,7 @@ from tests.clients import (
     group_errors,
     group_story,
     java_tools,
+    kafka_connect,
     kafka_streams,
     offsets_archive,
     owners,
@@ -38,7 +39,8 @@ from tests.clients.suites import SUITES
 from tests.clients.suites.suite import Suite
 from tests.harness.nodes import NO_QUOTA, Nodes, running
 
-CLIENTS: Final = tuple(dict.fromkeys((*PLAYERS, *owners.SCENARIOS, *SUITES, kafka_streams.NAME)))
+FRAMEWORKS: Final = {each.NAME: (each.VERSION, each.SCENARIOS) for each in (kafka_streams, kafka_connect)}
+CLIENTS: Final = tuple(dict.fromkeys((*PLAYERS, *owners.SCENARIOS, *SUITES, *FRAMEWORKS)))
 OF_KAFKA: Final = (
     dump_log.SCENARIOS
     | dump_offsets.SCENARIOS
@@ -106,9 +108,10 @@ def frameworks(
     results: Results, cluster: Nodes, folder: Path, clients: tuple[str, ...], scenario: str
 ) -> None:
     """Frameworks that are built on Kafka's client."""
-    for name, counted in kafka_streams.SCENARIOS.items():
-        if scenario in name and kafka_streams.NAME in clients:
-            results.tell(kafka_streams.NAME, kafka_streams.VERSION, name, partial(counted, cluster, folder))
+    for client, (version_, scenarios) in FRAMEWORKS.items():
+        for name, story in scenarios.items():
+            if scenario in name and client in clients:
+                results.tell(client, version_, name, partial(story, cluster, folder))
 
 
 def own_tests(results: Results, folder: Path, name: str, suite: Suite) -> None:
