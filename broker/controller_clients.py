@@ -6,7 +6,7 @@ from functools import partial
 from random import Random
 from typing import Final, Self
 
-from fencepost.broker import foreign_markers
+from fencepost.broker import acl_follower, foreign_markers
 from fencepost.wire.client import Address, ControllerClient
 from fencepost.wire.secret_proof import ClusterSecret
 from fencepost.wire.stalls import Stalls
@@ -31,6 +31,7 @@ class ControllerClients:
     topics: ControllerClient  # creation, and settings
     coordinators: tuple[ControllerClient, ...]  # partitions of transactions; the last one is used most
     listing: ControllerClient  # a list of all transactions, which may take long
+    acls: ControllerClient  # what changes, which may take a second
 
     @classmethod
     def of(
@@ -54,11 +55,13 @@ class ControllerClients:
             topics=client(),
             coordinators=tuple(client() for _ in range(COORDINATORS)),
             listing=client(attempt_timeout_s=foreign_markers.CALL_TIMEOUT_S),
+            acls=client(attempt_timeout_s=acl_follower.CALL_TIMEOUT_S),
         )
 
     async def close(self) -> None:
         """Close the connections to all controllers."""
         for each in (
             self.membership, self.allocation, self.reading, self.topics, *self.coordinators, self.listing,
+            self.acls,
         ):  # fmt: skip
             await each.close()

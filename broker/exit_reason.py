@@ -45,7 +45,8 @@ class Membership:
             message = (
                 f"the controllers refuse to {attempt}: principal {who} lacks CLUSTER_ACTION on the cluster; "
                 f"add the line '{who} CLUSTER_ACTION' to the controllers' authorizer.acls.file, "
-                f"or {who} to their super.users"
+                f"or {who} to their super.users; where they have authorizer.class.name: fencepost acls add "
+                f"--allow-principal {who} --operation ClusterAction --cluster"
             )
             raise BrokerRefused(ExitReason(EXIT_UNAUTHORIZED, message)) from error
         if error.code == ErrorCode.INCONSISTENT_CLUSTER_ID:

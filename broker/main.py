@@ -17,6 +17,9 @@ from typing import Final, Protocol
 
 from structlog.typing import FilteringBoundLogger
 
+from fencepost.broker.access.door import Door, rules_of
+from fencepost.broker.access.needs import guarded
+from fencepost.broker.acl_follower import AclFollower
 from fencepost.broker.controller_clients import ControllerClients
 from fencepost.broker.data_plane import DataPlane, after
 from fencepost.broker.exit_reason import EXIT_FAILED, BrokerRefused, ExitReason, Membership
@@ -37,7 +40,7 @@ from fencepost.settings.config_values import SECURITY_PROTOCOLS
 from fencepost.settings.credentials import Credentials
 from fencepost.settings.node_clock import NodeClock
 from fencepost.settings.node_identity import Identity
-from fencepost.wire.dispatch import Service
+from fencepost.wire.dispatch import BROKER, Service
 from fencepost.wire.k60_describe_cluster import ClusterNode
 from fencepost.wire.k20024_announce_partitions import Announcement
 from fencepost.wire.request_memory import RequestMemory
@@ -114,6 +117,9 @@ class Broker:
             log=log,
             coordinator=coordinator,
         )
+        self._acls = AclFollower(
+            self._clients.acls, self._registration, membership, self._broker_id, rng, log
+        )
         self._listeners = self._made_listeners(config, credentials, memory, count_failed)
 
     def _made_listeners(
@@ -125,7 +131,7 @@ class Broker:
     ) -> RoleListeners:
         return RoleListeners(
             config.client_listeners,
-            self._server.service(),
+            self._service(config),
             config,
             credentials,
             log=self._log,
@@ -169,11 +175,28 @@ class Broker:
             log=self._log,
         )
 
+    def _service(self, config: NodeConfig) -> Service:
+        rules, topics = rules_of(config), self._data.topics
+        self._follows_acls = rules is not None
+        if rules is None:
+            return self._server.service()
+        door = Door(
+            rules,
+            self._acls.book,
+            topic_name=lambda topic_id: (
+                None if (found := topics.find_by_id(topic_id)) is None else found.name
+            ),
+            has_topic=lambda name: topics.find(name) is not None,
+        )
+        return guarded(self._server.service(), door, BROKER)
+
     async def start(self) -> None:
         """Listen, and begin to seek the controllers. Raises OSError: the port, or the logs are in use."""
         self._data.lock()
         await self._listeners.start()
         registering = after(self._data.recover(), self._registration.run())
+        if self._follows_acls:
+            self._supervise(self._acls.run())
         for running in (registering, self._producer_ids.run(), self._cache.run(), *self._data.loops()):
             self._supervise(running)
 

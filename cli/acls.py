@@ -5,14 +5,16 @@ Reached     --dir and --bootstrap-controller ask the active controller, --bootst
 """
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import click
 
-from fencepost.cli.output import JSON, echo_json, format_option
+from fencepost.cli.acls_import import import_
+from fencepost.cli.acls_output import print_acls, require
+from fencepost.cli.output import format_option
 from fencepost.cli.route import Route, route_options
-from fencepost.cluster.console import Failed, NotAuthorized, WrongUsage
+from fencepost.cluster.console import WrongUsage
 from fencepost.controller.acl_types import (
     ANY,
     CLUSTER_NAME,
@@ -27,7 +29,6 @@ from fencepost.controller.acl_types import (
     ResourceType,
 )
 from fencepost.controller.acls import CHANGES_MAX
-from fencepost.controller.errors import ErrorCode
 from fencepost.wire.k29_describe_acls import DESCRIBE_ACLS
 from fencepost.wire.k30_create_acls import CREATE_ACLS
 from fencepost.wire.k31_delete_acls import DELETE_ACLS
@@ -40,6 +41,9 @@ _Named = list[tuple[ResourceType, str]]
 @click.group()
 def acls() -> None:
     """Who may do what: list, add and remove ACLs, as kafka-acls does."""
+
+
+acls.add_command(import_)
 
 
 def _resource_options(command: Callable[..., Any]) -> Any:
@@ -143,7 +147,7 @@ def list_(route: Route, named: _Named, principals: tuple[str, ...], pattern: str
     for wanted in _filters(named, pattern):
         found |= dict.fromkeys(route.ask(DESCRIBE_ACLS, wanted).acls)
     shown = [acl for acl in found if not principals or acl.principal in principals]
-    _print("Current ACLs", shown, output_format)
+    print_acls("Current ACLs", shown, output_format)
 
 
 @acls.command()
@@ -156,8 +160,8 @@ def add(route: Route, made: list[Acl], named: _Named, pattern: str, output_forma
         raise WrongUsage("expected --allow-principal or --deny-principal, and a resource such as --topic")
     for first in range(0, len(made), CHANGES_MAX):
         for result in route.ask(CREATE_ACLS, CreateAcls(tuple(made[first : first + CHANGES_MAX]))).results:
-            _require(result.error_code, result.error_message)
-    _print("Adding ACLs", made, output_format)
+            require(result.error_code, result.error_message)
+    print_acls("Adding ACLs", made, output_format)
 
 
 @acls.command()
@@ -171,16 +175,9 @@ def remove(route: Route, made: list[Acl], named: _Named, pattern: str, output_fo
     wanted = [_exactly(acl) for acl in made] or list(_filters(named, pattern))
     removed: dict[Acl, None] = {}
     for result in route.ask(DELETE_ACLS, DeleteAcls(tuple(wanted))).results:
-        _require(result.error_code, result.error_message)
+        require(result.error_code, result.error_message)
         removed |= dict.fromkeys(result.acls)
-    _print("Removed ACLs", list(removed), output_format)
-
-
-def _require(code: int, message: str | None) -> None:
-    if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-        raise NotAuthorized(message or "CLUSTER_AUTHORIZATION_FAILED")
-    if code:
-        raise Failed(message or f"error {code}")
+    print_acls("Removed ACLs", list(removed), output_format)
 
 
 def _operations_of(
@@ -227,42 +224,3 @@ def _exactly(acl: Acl) -> AclFilter:
     return AclFilter(
         acl.resource_type, acl.name, acl.pattern_type, acl.principal, acl.host, acl.operation, acl.permission
     )
-
-
-def _print(title: str, found: list[Acl], output_format: str) -> None:
-    if output_format == JSON:
-        echo_json([_document(acl) for acl in found])
-        return
-    for resource, of_it in _by_resource(found).items():
-        click.echo(f"{title} for resource `{resource}`:")
-        for acl in of_it:
-            each = _document(acl)
-            click.echo(
-                f"\t(principal={acl.principal}, host={acl.host}, operation={each['operation']}, "
-                f"permissionType={each['permissionType']})"
-            )
-        click.echo()
-
-
-def _by_resource(found: Iterable[Acl]) -> dict[str, list[Acl]]:
-    rows: dict[str, list[Acl]] = {}
-    for acl in found:
-        each = _document(acl)
-        resource = (
-            f"ResourcePattern(resourceType={each['resourceType']}, name={acl.name}, "
-            f"patternType={each['patternType']})"
-        )
-        rows.setdefault(resource, []).append(acl)
-    return rows
-
-
-def _document(acl: Acl) -> dict[str, str]:
-    return {
-        "resourceType": ResourceType(acl.resource_type).name,
-        "name": acl.name,
-        "patternType": PatternType(acl.pattern_type).name,
-        "principal": acl.principal,
-        "host": acl.host,
-        "operation": Operation(acl.operation).name,
-        "permissionType": Permission(acl.permission).name,
-    }

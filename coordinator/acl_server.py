@@ -138,7 +138,7 @@ class AclServer:
             if isinstance(outcome, ApiError):
                 reply(outcome, throttle_ms)
                 return
-            reply(DescribeAclsAnswer(tuple(acl for _, acl in self._followed().matching(request))))
+            reply(DescribeAclsAnswer(tuple(acl for _, acl in self.followed().matching(request))))
 
         self._submit(_nothing, Then(answer, reply), closing=reply)
 
@@ -252,9 +252,10 @@ class AclServer:
             require_known(wanted)
         except InvalidRequest as error:
             return error
-        return tuple(acl_id for acl_id, _ in self._followed().matching(wanted)[:DELETED_MAX])
+        return tuple(acl_id for acl_id, _ in self.followed().matching(wanted)[:DELETED_MAX])
 
-    def _followed(self) -> AclBook:
+    def followed(self) -> AclBook:
+        """The ACLs as of the node's image."""
         self.book.follow(self._image())
         return self.book
 

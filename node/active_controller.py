@@ -196,7 +196,7 @@ class Controller:
     def _made_listeners(self, credentials: Credentials, memory: RequestMemory | None) -> RoleListeners:
         return RoleListeners(
             self._config.controller_listeners,
-            {**self.server.service, **self.coordinators.controller_service},
+            self.coordinators.controller_service(self.server.service),
             self._config,
             credentials,
             log=self._log,

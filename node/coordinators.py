@@ -4,12 +4,16 @@ Listeners   clients of the node reach all of them; the controller listener has t
             message schemas of Kafka say, and the ACLs.
 """
 
+import uuid
 from collections.abc import Callable
 from itertools import chain
 from random import Random
 
 from structlog.typing import FilteringBoundLogger
 
+from fencepost.broker.access.door import Door, rules_of
+from fencepost.broker.access.needs import guarded
+from fencepost.controller import topics
 from fencepost.controller.authorization import Acls
 from fencepost.controller.groups.joining import GroupLimits
 from fencepost.controller.groups.offsets import OffsetRules
@@ -27,7 +31,7 @@ from fencepost.node.driver import Service as DrivenService
 from fencepost.quorum.port import Background, Submit
 from fencepost.quorum.replica import Replica
 from fencepost.settings.config import NodeConfig
-from fencepost.wire.dispatch import Service
+from fencepost.wire.dispatch import CONTROLLER, Service
 
 
 class Coordinators:
@@ -91,7 +95,7 @@ class Coordinators:
             log=log,
         )
         self.offsets.on_committed = self.groups.touch
-        self.acls = _acl_server(replica, submit, log)
+        self.acls, self._door = _authorizer(config, replica, submit, log)
         self.driven: tuple[DrivenService, ...] = (self.transactions, self.groups, offset_timers, self.acls)
 
     def group_counts(self) -> GroupCounts:
@@ -102,10 +106,10 @@ class Coordinators:
         counts.states = self.groups.census.states
         return counts
 
-    @property
-    def controller_service(self) -> Service:
-        """What the node's controller listener serves of them."""
-        return {**self.transactions.service, **self.acls.service}
+    def controller_service(self, service: Service) -> Service:
+        """What the node's controller listener serves: ``service``, and what of the coordinators is for it."""
+        every = {**service, **self.transactions.service, **self.acls.service}
+        return every if self._door is None else guarded(every, self._door, CONTROLLER)
 
     @property
     def client_service(self) -> Service:
@@ -114,8 +118,30 @@ class Coordinators:
         return dict(chain.from_iterable(each.items() for each in services))
 
 
-def _acl_server(replica: Replica, submit: Submit, log: FilteringBoundLogger) -> AclServer:
-    return AclServer(lambda: replica.image, submit, replica.proposer.now_ms, log, has_authorizer=False)
+def _authorizer(
+    config: NodeConfig, replica: Replica, submit: Submit, log: FilteringBoundLogger
+) -> tuple[AclServer, Door | None]:
+    now_ms, has_authorizer = replica.proposer.now_ms, config.has_authorizer
+    acls = AclServer(lambda: replica.image, submit, now_ms, log, has_authorizer=has_authorizer)
+    return acls, _door(config, replica, acls)
+
+
+def _door(config: NodeConfig, replica: Replica, acls: AclServer) -> Door | None:
+    """The controller listener's: it decides by the node's own image. None without an authorizer."""
+    rules = rules_of(config)
+    if rules is None:
+        return None
+
+    def topic_name(topic_id: uuid.UUID) -> str | None:
+        topic = topics.find_by_id(replica.image, topic_id)
+        return None if topic is None else topic.name
+
+    return Door(
+        rules,
+        acls.followed,
+        topic_name=topic_name,
+        has_topic=lambda name: topics.find(replica.image, name) is not None,
+    )
 
 
 def _rules(config: NodeConfig) -> OffsetRules:

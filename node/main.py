@@ -182,7 +182,7 @@ async def _run(config: NodeConfig, identity: Identity, log: FilteringBoundLogger
     )
     for number, status in ((signal.SIGTERM, 0), (signal.SIGINT, INTERRUPTED)):
         loop.add_signal_handler(number, _end, ended, status)
-    if config.acls_file is None:
+    if config.acls_file is None and not config.has_authorizer:
         listeners = ", ".join(str(each.name) for each in config.listeners)
         log.warning("authorizer_missing", listeners=listeners, next=NO_AUTHORIZER)
     metrics = NodeMetrics(log)

@@ -11,6 +11,7 @@ from typing import Final
 
 from fencepost.controller.topic_creation import PARTITIONS_PER_REQUEST_MAX
 from fencepost.records.types import NodeId
+from fencepost.settings.authorizer_config import AuthorizerConfig, checks_of_authorizer
 from fencepost.settings.config_values import (
     ADDRESS,
     BOOLEAN,
@@ -25,7 +26,6 @@ from fencepost.settings.config_values import (
     PATH,
     PLAINTEXT,
     PORT,
-    PRINCIPAL,
     REPLICATION_FACTOR_MAX,
     SASL_PLAINTEXT,
     SSL,
@@ -40,7 +40,7 @@ from fencepost.settings.config_values import (
     list_of,
     number,
 )
-from fencepost.settings.listener_config import ListenerConfig, checks_of_listeners, is_loopback
+from fencepost.settings.listener_config import checks_of_listeners, is_loopback
 from fencepost.wire.frame import FRAME_BYTES_MAX
 from fencepost.wire.limits import (
     CONNECTIONS_IDLE_MS_MAX,
@@ -75,7 +75,7 @@ class ConfigError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeConfig(ListenerConfig):
+class NodeConfig(AuthorizerConfig):
     """The configuration of one node. A field's ``key`` is its name in the file; None = the key is absent.
 
     Raises ConfigError when two settings contradict each other.
@@ -154,10 +154,6 @@ class NodeConfig(ListenerConfig):
         default=1_048_588, metadata=keyed("message.max.bytes", integer(0, INT32_MAX))
     )
 
-    acls_file: Path | None = field(default=None, metadata=keyed("authorizer.acls.file", PATH))
-    super_users: tuple[str, ...] = field(
-        default=(), metadata=keyed("super.users", list_of(PRINCIPAL, separator=";"))
-    )
     sasl_users_file: Path | None = field(default=None, metadata=keyed("sasl.plain.users.file", PATH))
     sasl_username: str | None = field(default=None, metadata=keyed("sasl.username", TEXT))
     sasl_password_file: Path | None = field(default=None, metadata=keyed("sasl.password.file", PATH))
@@ -264,6 +260,7 @@ class NodeConfig(ListenerConfig):
 def _checks(config: NodeConfig) -> Iterator[tuple[bool, str]]:
     """What must hold between settings, with the complaint if it does not."""
     yield from checks_of_listeners(config)
+    yield from checks_of_authorizer(config)
     yield from _checks_of_peers(config)
     yield (
         config.raft_heartbeat_interval_ms < config.election_timeout_ms_min,

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from tests.mutants.acls import ACL_MUTANTS
 from tests.mutants.mutant import Mutant
 
 ADMISSION: Final = "tests/wire/test_admission.py::"
@@ -20,6 +21,7 @@ LISTENERS: Final = "tests/processes/test_listeners.py::"
 TLS: Final = "tests/wire/test_tls.py::"
 
 DOORS: Final = (
+    *ACL_MUTANTS,
     Mutant(
         "servers-certificate-not-verified",
         "a client verifies that an authority it trusts signed the server's certificate",

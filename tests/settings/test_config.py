@@ -432,3 +432,24 @@ def test_every_setting_is_documented() -> None:
     keys = [str(each.metadata["key"]) for each in fields(NodeConfig)]
     short = {key: f"`.{key.rpartition('.')[2]}`" for key in keys}  # as in: `...ms.min`, `.max`
     assert [key for key in keys if f"`{key}`" not in page and short[key] not in page] == []
+
+
+CLASS = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        (
+            {"authorizer_class_name": "kafka.security.authorizer.AclAuthorizer"},
+            "StandardAuthorizer; got 'kafka.sec",
+        ),
+        ({"authorizer_class_name": CLASS, "authorizer_acls_file": "acls"}, "expected one of them"),
+        ({"allow_everyone_if_no_acl_found": "true"}, "authorizer.class.name alone"),
+    ],
+    ids=["another-class", "beside-a-file", "without-a-class"],
+)
+def test_an_authorizer_is_kafka_s_and_stands_alone(changes: dict[str, str], complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        read(**changes)
+    assert read(authorizer_class_name=CLASS).has_authorizer

@@ -1,0 +1,61 @@
+"""A guard: in the place of a request's endpoint it refuses, or calls the endpoint with what is allowed.
+
+Rows        of a request about several resources those that are not allowed are taken out and answered with
+            their code; if none is left, the endpoint is not called.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+from fencepost.broker.access.door import Door
+from fencepost.controller.acl_types import Operation
+from fencepost.controller.errors import ApiError
+from fencepost.wire.dispatch import Context, Endpoint, Reply, Then
+
+Guard: TypeAlias = Callable[[Door, Endpoint[Any, Any], Any, Context, Reply[Any]], None]
+"""(door, endpoint, request, context, reply). May raise ApiError, as an endpoint may."""
+
+
+def split(rows: Iterable[Any], is_allowed: Callable[[Any], bool]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """The rows that are allowed, and the others. A resource that is named again is not looked up again."""
+    allowed: list[Any] = []
+    denied: list[Any] = []
+    for each in rows:
+        (allowed if is_allowed(each) else denied).append(each)
+    return tuple(allowed), tuple(denied)
+
+
+def remembered(check: Callable[[str], bool]) -> Callable[[str], bool]:
+    """``check``, once for each name."""
+    known: dict[str, bool] = {}
+
+    def of(name: str) -> bool:
+        found = known.get(name)
+        if found is None:
+            found = known[name] = check(name)
+        return found
+
+    return of
+
+
+def mapped(reply: Reply[Any], change: Callable[[Any], Any]) -> Reply[Any]:
+    """A reply that gets what ``change`` makes of a response; an error is passed on."""
+
+    def answer(outcome: Any, throttle_ms: int) -> None:
+        reply(outcome if isinstance(outcome, ApiError) else change(outcome), throttle_ms)
+
+    return Then(answer, reply)
+
+
+def for_brokers(guard: Guard) -> Guard:
+    """On the controller listener: a broker has checked its client, and CLUSTER_ACTION is what lets it ask."""
+
+    def of_broker(
+        door: Door, endpoint: Endpoint[Any, Any], request: Any, context: Context, reply: Reply[Any]
+    ) -> None:
+        if door.allows_cluster(context, Operation.CLUSTER_ACTION):
+            endpoint(request, context, reply)
+        else:
+            guard(door, endpoint, request, context, reply)
+
+    return of_broker

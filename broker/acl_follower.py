@@ -1,0 +1,99 @@
+"""This broker's ACLs: all of them once, then what changes, from the active controller.
+
+Ready       once it has the ACLs as of its registration or later: before, the broker serves super users alone.
+Confirms    each request says up to which change the broker decides; the controller answers a change of ACLs
+            when every unfenced broker has said so (coordinator/acl_server.py).
+Cut off     it goes on with what it has.
+"""
+
+import asyncio
+from random import Random
+from typing import Final
+
+from structlog.typing import FilteringBoundLogger
+
+from fencepost.broker.exit_reason import Membership
+from fencepost.broker.registration import Registration
+from fencepost.broker.retry import CALL_FAILURES, Retry
+from fencepost.controller.acl_book import AclBook
+from fencepost.controller.acls import AclChange
+from fencepost.controller.errors import ApiError
+from fencepost.records.types import BrokerId
+from fencepost.wire.client import ControllerClient
+from fencepost.wire.k20029_follow_acls import FOLLOW_ACLS, FollowAcls, FollowedAcls
+
+CALL_TIMEOUT_S: Final = 4.0
+"""Of one request: it may be parked for a second, and a page of long names takes a while."""
+
+
+class AclFollower:
+    """``run`` until cancelled."""
+
+    def __init__(
+        self,
+        controllers: ControllerClient,
+        registration: Registration,
+        membership: Membership,
+        broker_id: BrokerId,
+        rng: Random,
+        log: FilteringBoundLogger,
+    ) -> None:
+        self._controllers = controllers
+        self._registration = registration
+        self._membership = membership
+        self._broker_id = broker_id
+        self._log = log
+        self._retry = Retry("follow the ACLs", rng=rng, log=log)
+        self._book = AclBook()
+        self._is_ready = False
+        self._begin()
+
+    def _begin(self) -> None:
+        self._rows: list[AclChange] = []  # of the pages so far
+        self._first = -1  # the last change when the first page was read
+        self._is_loaded = False
+        self._ready_at = -1  # the change from which on the book is as new as the registration
+
+    def book(self) -> AclBook | None:
+        """The ACLs; None until they are as new as the broker's registration."""
+        return self._book if self._is_ready else None
+
+    async def run(self) -> None:
+        """Follow, for ever. Raises BrokerRefused."""
+        while True:
+            epoch = await self._registration.registered()
+            known = self._book.changes if self._is_loaded else -1
+            after = self._rows[-1] if self._rows else None
+            request = FollowAcls(self._broker_id, epoch, known, after)
+            try:
+                answer = await self._controllers.call(FOLLOW_ACLS, request, timeout_s=CALL_TIMEOUT_S)
+            except CALL_FAILURES as error:
+                if isinstance(error, ApiError):
+                    self._membership.require_curable(error, "give the ACLs to this broker")
+                await asyncio.sleep(self._retry.failed(error))
+                continue
+            self._retry.succeeded()
+            self._take(answer)
+
+    def _take(self, answer: FollowedAcls) -> None:
+        if answer.is_lost:
+            self._begin()  # what is here decides until all are here again
+            return
+        if self._is_loaded:
+            self._book.take(answer.rows, answer.changes)
+        else:
+            self._take_page(answer)
+        if self._is_loaded and not self._is_ready and self._book.changes >= self._ready_at:
+            self._is_ready = True
+            self._log.info("acls_loaded", acls=len(self._book.acls), change=self._book.changes)
+
+    def _take_page(self, answer: FollowedAcls) -> None:
+        if not self._rows:
+            self._first = answer.changes
+        self._rows += answer.rows
+        if answer.has_more:
+            return
+        self._book.load(
+            ((each.acl_id, each.added) for each in self._rows if each.added is not None), self._first
+        )
+        self._rows, self._is_loaded, self._ready_at = [], True, answer.changes

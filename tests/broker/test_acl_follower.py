@@ -1,0 +1,136 @@
+"""A broker's ACLs: loaded in pages, then followed; ready once they are as new as its registration."""
+
+import asyncio
+from random import Random
+from typing import Any, cast
+
+import pytest
+from structlog.typing import FilteringBoundLogger
+
+from fencepost.broker.acl_follower import AclFollower
+from fencepost.broker.exit_reason import BrokerRefused, Membership
+from fencepost.controller.acl_types import Acl
+from fencepost.controller.acls import AclChange
+from fencepost.controller.errors import ApiError, ClusterAuthorizationFailed, NotController
+from fencepost.records.types import BrokerEpoch, BrokerId
+from fencepost.wire.client import ControllerClient
+from fencepost.wire.connection import ConnectionLost
+from fencepost.wire.k20029_follow_acls import FollowAcls, FollowedAcls
+from tests.quorum.clients import Silence
+
+
+def change(name: str) -> AclChange:
+    acl = Acl(2, 3, name, "User:a", "*", 3, 3)
+    return AclChange(acl.acl_id, acl)
+
+
+A, B, C = map(change, "abc")
+
+
+class Controller:
+    """Answers each request with the next of ``answers``; the last one is waited for forever."""
+
+    def __init__(self, *answers: FollowedAcls | Exception) -> None:
+        self._answers = list(answers)
+        self.asked: list[FollowAcls] = []
+        self.seen: list[bool] = []
+        self.follower: AclFollower | None = None
+
+    async def call(self, _api: Any, request: FollowAcls, *, timeout_s: float) -> FollowedAcls:
+        assert self.follower is not None
+        self.asked.append(request)
+        self.seen.append(self.follower.book() is not None)
+        if not self._answers:
+            await asyncio.Event().wait()
+        answer = self._answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+class Registered:
+    async def registered(self) -> BrokerEpoch:
+        return BrokerEpoch(5)
+
+
+def run(controller: Controller, monkeypatch: pytest.MonkeyPatch) -> AclFollower:
+    """Until every answer was taken."""
+
+    async def follow() -> AclFollower:
+        follower = controller.follower = AclFollower(
+            cast(ControllerClient, controller),
+            cast(Any, Registered()),
+            Membership("User:broker", "cluster"),
+            BrokerId(1),
+            Random(1),
+            cast(FilteringBoundLogger, Silence()),
+        )
+        monkeypatch.setattr("fencepost.broker.retry.Retry.failed", lambda _self, _error: 0.0)
+        running = asyncio.ensure_future(follower.run())
+        while controller._answers or len(controller.asked) == 0:
+            if running.done():
+                running.result()
+            await asyncio.sleep(0)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        if running.done():
+            running.result()
+        running.cancel()
+        return follower
+
+    return asyncio.run(follow())
+
+
+def names(follower: AclFollower) -> list[str] | None:
+    book = follower.book()
+    return None if book is None else sorted(acl.name for acl in book.acls.values())
+
+
+def test_one_page_is_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    controller = Controller(FollowedAcls(4, (A, B)))
+    assert names(run(controller, monkeypatch)) == ["a", "b"]
+    assert controller.asked == [FollowAcls(1, 5, -1), FollowAcls(1, 5, 4)]
+    assert controller.seen == [False, True]
+
+
+def test_what_changed_between_pages_is_taken_over_before_it_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    controller = Controller(
+        FollowedAcls(4, (A,), has_more=True),
+        FollowedAcls(6, (B,)),
+        FollowedAcls(6, (AclChange(A.acl_id), C)),
+    )
+    assert names(run(controller, monkeypatch)) == ["b", "c"]
+    assert controller.asked == [
+        FollowAcls(1, 5, -1),
+        FollowAcls(1, 5, -1, A),
+        FollowAcls(1, 5, 4),
+        FollowAcls(1, 5, 6),
+    ]
+    assert controller.seen == [False, False, False, True]
+
+
+def test_it_says_what_it_decides_by_and_survives_a_lost_controller(monkeypatch: pytest.MonkeyPatch) -> None:
+    controller = Controller(
+        FollowedAcls(0),
+        FollowedAcls(1, (A,)),
+        NotController("no"),
+        ConnectionLost("no"),
+        FollowedAcls(2, (B,)),
+    )
+    assert names(run(controller, monkeypatch)) == ["a", "b"]
+    assert [each.known for each in controller.asked] == [-1, 0, 1, 1, 1, 2]
+
+
+def test_who_is_too_far_behind_decides_by_the_old_ones_until_all_are_here_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    controller = Controller(FollowedAcls(1, (A,)), FollowedAcls(9, is_lost=True), FollowedAcls(9, (B,)))
+    assert names(run(controller, monkeypatch)) == ["b"]
+    assert [each.known for each in controller.asked] == [-1, 1, -1, 9]
+    assert controller.seen == [False, True, True, True]
+
+
+def test_a_broker_without_cluster_action_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    refusal: ApiError = ClusterAuthorizationFailed(principal="User:broker", operation="CLUSTER_ACTION")
+    with pytest.raises(BrokerRefused, match="ClusterAction"):
+        run(Controller(refusal), monkeypatch)

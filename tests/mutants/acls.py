@@ -1,0 +1,117 @@
+"""What is broken on purpose where ACLs decide: each check of a key left out, and each rule turned round."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+BOOK: Final = "tests/controller/test_acl_book.py::"
+NEEDS: Final = "tests/broker/access/test_needs.py::"
+PARTS: Final = "tests/broker/access/test_parts.py::"
+SERVER: Final = "tests/coordinator/test_acl_server.py::"
+FOLLOWER: Final = "tests/broker/test_acl_follower.py::"
+GUARDED: Final = "    return partial(guard, door, endpoint)\n"
+KEYS: Final = (
+    0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33,
+    37, 42, 44, 47, 55, 57, 61, 62, 63, 64, 65, 66, 67, 20021, 20024, 20027, 20029, 20043, 20057, 20065,
+    20066,
+)  # fmt: skip
+"""Every key that needs something: tests/broker/access/test_needs.py has the same list from the table."""
+
+UNCHECKED: Final = tuple(
+    Mutant(
+        f"unchecked-{key}",
+        f"API key {key} is served to those that its row of broker/access/needs.py allows alone",
+        "broker/access/needs.py",
+        GUARDED,
+        f"    return endpoint if api.key == {key} else partial(guard, door, endpoint)\n",
+        (NEEDS + "test_without_an_acl_it_is_refused_and_the_endpoint_is_not_called",),
+    )
+    for key in KEYS
+)
+
+ACL_MUTANTS: Final = (
+    *UNCHECKED,
+    Mutant(
+        "acl-deny-after-allow",
+        "an ACL that denies wins over one that allows",
+        "controller/acl_book.py",
+        "    return not bits & _DENIES[operation] and bool(bits & _ALLOWS[operation])\n",
+        "    return bool(bits & _ALLOWS[operation])\n",
+        (BOOK + "test_authorize", NEEDS + "test_a_denial_wins"),
+    ),
+    Mutant(
+        "acl-prefix-as-literal",
+        "a prefixed ACL applies to what begins with its name",
+        "controller/acl_book.py",
+        "        if acl.pattern_type == PatternType.PREFIXED:\n            names = self._prefixed",
+        "        if False:\n            names = self._prefixed",
+        (BOOK + "test_authorize", NEEDS + "test_prefixes_names_hosts_and_principals"),
+    ),
+    Mutant(
+        "acl-default-open",
+        "a resource without ACLs is closed, unless the setting opens it",
+        "controller/acl_book.py",
+        "        return allow_if_no_acl\n",
+        "        return True\n",
+        (BOOK + "test_authorize", BOOK + "test_without_an_acl_for_the_resource_the_setting_counts"),
+    ),
+    Mutant(
+        "acl-describe-denied-by-read",
+        "what denies READ denies no DESCRIBE: only what allows implies",
+        "controller/acl_book.py",
+        "_DENIES: Final = {each: 1 << each | 1 << Operation.ALL for each in Operation}\n",
+        "_DENIES: Final = {each: 1 << each | 1 << Operation.ALL | 1 << 3 for each in Operation}\n",
+        (BOOK + "test_authorize",),
+    ),
+    Mutant(
+        "acl-cluster-action-for-clients",
+        "CLUSTER_ACTION opens what brokers forward on the controller listener alone",
+        "broker/access/needs.py",
+        "if row.forwarded and kind == CONTROLLER else",
+        "if row.forwarded else",
+        (PARTS + "test_on_the_controller_listener_brokers_forward_for_clients_that_they_checked",),
+    ),
+    Mutant(
+        "acl-unknown-key-served",
+        "a key without a row is not served",
+        "broker/access/needs.py",
+        "    if row is None:\n        raise",
+        "    if row is None:\n        return endpoint\n    if row is None:\n        raise",
+        (NEEDS + "test_a_key_without_a_row_is_not_served",),
+    ),
+    Mutant(
+        "acl-parked-fetch-unchecked",
+        "a Fetch that waited while ACLs changed is checked again",
+        "broker/access/data.py",
+        "        if was_unnamed or door.changes != changes:\n",
+        "        if False:\n",
+        (
+            PARTS + "test_a_parked_fetch_is_checked_again_when_acls_change",
+            PARTS + "test_a_topic_that_is_found_by_its_id_meanwhile_is_checked_before_it_is_shown",
+        ),
+    ),
+    Mutant(
+        "acl-answered-unconfirmed",
+        "a change is answered when every unfenced broker decides by it",
+        "coordinator/acl_server.py",
+        "            if not late:\n",
+        "            if True:\n",
+        (SERVER + "test_a_change_is_answered_when_every_unfenced_broker_decides_by_it",),
+    ),
+    Mutant(
+        "acl-earlier-registration-confirms",
+        "what a broker confirmed in an earlier registration does not count",
+        "coordinator/acl_server.py",
+        "change if epoch == broker.epoch else -1\n",
+        "change\n",
+        (SERVER + "test_a_confirmation_of_an_earlier_registration_does_not_count",),
+    ),
+    Mutant(
+        "acl-broker-ready-too-soon",
+        "a broker serves by ACLs that are as new as its registration",
+        "broker/acl_follower.py",
+        "self._book.changes >= self._ready_at:\n",
+        "self._book.changes >= 0:\n",
+        (FOLLOWER + "test_what_changed_between_pages_is_taken_over_before_it_is_ready",),
+    ),
+)
