@@ -30,6 +30,7 @@ from tests.clients import (
     offsets_archive,
     owners,
     owners_killed,
+    spark_streaming,
     storms,
 )
 from tests.clients.players import CONFLUENT, PLAYERS, CallFailed, Hangs, NotHere, Player
@@ -39,7 +40,9 @@ from tests.clients.suites import SUITES
 from tests.clients.suites.suite import Suite
 from tests.harness.nodes import NO_QUOTA, Nodes, running
 
-FRAMEWORKS: Final = {each.NAME: (each.VERSION, each.SCENARIOS) for each in (kafka_streams, kafka_connect)}
+FRAMEWORKS: Final = {
+    each.NAME: (each.VERSION, each.SCENARIOS) for each in (kafka_streams, kafka_connect, spark_streaming)
+}
 CLIENTS: Final = tuple(dict.fromkeys((*PLAYERS, *owners.SCENARIOS, *SUITES, *FRAMEWORKS)))
 OF_KAFKA: Final = (
     dump_log.SCENARIOS
