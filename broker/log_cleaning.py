@@ -34,7 +34,10 @@ from fencepost.records.types import Offset
 from fencepost.wire.descriptors import is_exhausted
 
 SLICE_S: Final = 0.002  # of the thread's own work
-BUSY_SHARE: Final = 0.2  # of a core, by other threads: above it they are in need of the interpreter
+OTHERS_SHARE: Final = 0.25
+"""Of the thread's own CPU time: what other threads use above it shows that they need the interpreter. By the
+time on the wall, a process to which the machine gives little would look idle."""
+
 PAUSE_BUSY: Final = 4.0  # times the slice
 PAUSE_IDLE: Final = 0.25
 PARTITIONS_AT_ONCE_MAX: Final = 100  # looked at in one turn of the loop: some 10 us each
@@ -72,7 +75,7 @@ class Pace:
     def __init__(self, may_go_on: Callable[[], bool]) -> None:
         self._may_go_on = may_go_on
         self._slice_began = time.thread_time()
-        self._seen = (time.monotonic(), time.process_time(), time.thread_time())
+        self._seen = (time.process_time(), time.thread_time())
 
     def __call__(self) -> None:
         """Sleep if the slice is over. Raises CleaningStopped."""
@@ -85,11 +88,11 @@ class Pace:
         self._slice_began = time.thread_time()
 
     def _is_busy(self) -> bool:
-        """Other threads have used much of a core since the last call."""
-        wall, process, own = self._seen
-        self._seen = (time.monotonic(), time.process_time(), time.thread_time())
-        others = (self._seen[1] - process) - (self._seen[2] - own)
-        return others > BUSY_SHARE * (self._seen[0] - wall)
+        """Other threads have used much CPU since the last call."""
+        process, own = self._seen
+        self._seen = (time.process_time(), time.thread_time())
+        used = self._seen[1] - own
+        return self._seen[0] - process - used > OTHERS_SHARE * used
 
 
 class LogCleaning:
