@@ -4,7 +4,8 @@ At once     what a request's budget of steps allows, if nothing of that partitio
 Parked      the rest: a slice of SLICE_STEPS for all of them together in one turn of the loop, one check
             after the other, so that a large one delays small ones by a slice each.
 Order       outcomes of one partition come in the order in which its batches came.
-Opened      compressed records that are not small are opened by threads (the codecs release the GIL);
+Opened      compressed records that are not small are opened by threads (the codecs release the GIL), and
+            batches that ``compression.type`` wants otherwise are compressed by them;
             at most SMALL_MAX small and LARGE_MAX large ones are in memory at a time, the others wait.
 """
 
@@ -14,10 +15,19 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeAlias
 
-from fencepost.broker.log.validation import OPENED_SMALL_BYTES_MAX, Budget, Checking, Opening, checking
+from fencepost.broker.log.validation import (
+    OPENED_SMALL_BYTES_MAX,
+    Budget,
+    Checked,
+    Checking,
+    Opening,
+    Recompressing,
+    Wanted,
+    checking,
+)
 from fencepost.broker.partition import Partition
 from fencepost.controller.errors import ApiError
-from fencepost.records.batch import BatchHeader, Buffer
+from fencepost.records.batch import Buffer
 from fencepost.records.invariant import CorruptData
 from fencepost.records.record_walk import Body
 from fencepost.wire.stalls import Stalls
@@ -29,8 +39,8 @@ SMALL_MAX: Final = 16  # of OPENED_SMALL_BYTES_MAX each
 LARGE_MAX: Final = 2  # of DECOMPRESSED_BYTES_MAX each
 THREADS_MAX: Final = 2
 
-Checked: TypeAlias = Callable[[tuple[BatchHeader, ...] | ApiError], None]
-"""Called with the headers of the batches, or with what is wrong with them."""
+Then: TypeAlias = Callable[[Checked | ApiError], None]
+"""Called with the batches as the log takes them, or with what is wrong with them."""
 
 
 class Checks:
@@ -49,9 +59,7 @@ class Checks:
         """Nothing of this partition is parked: what is small need not come here."""
         return partition not in self._parked
 
-    def check(
-        self, partition: Partition, produced: Buffer, now_ms: int, budget: Budget, then: Checked
-    ) -> bool:
+    def check(self, partition: Partition, produced: Buffer, now_ms: int, budget: Budget, then: Then) -> bool:
         """Check a producer's batches. False: they are parked, and ``then`` is called later."""
         check = _Check(partition, produced, now_ms, budget.steps, then)
         waiting = self._parked.get(partition)
@@ -93,7 +101,7 @@ class Checks:
         try:
             wanted = check.advance()
         except StopIteration as ended:
-            outcome: tuple[BatchHeader, ...] | ApiError = ended.value
+            outcome: Checked | ApiError = ended.value
         except ApiError as error:
             outcome = error
         else:
@@ -129,13 +137,13 @@ class Checks:
 
     # -- compressed records ---------------------------------------------------------------------------
 
-    def _open(self, check: "_Check", opening: Opening) -> None:
-        """Have the records opened by a thread when there is room for them."""
+    def _open(self, check: "_Check", opening: Opening | Recompressing) -> None:
+        """Have the records opened, or compressed anew, by a thread when there is room for them."""
         self._let_go(check)  # of the batch before it
         check.gate = self._small if opening.bytes_max <= OPENED_SMALL_BYTES_MAX else self._large
         check.gate.enter(lambda: self._open_now(check, opening))
 
-    def _open_now(self, check: "_Check", opening: Opening) -> None:
+    def _open_now(self, check: "_Check", opening: Opening | Recompressing) -> None:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="open")
         opened = asyncio.get_running_loop().run_in_executor(self._threads, _outcome, opening)
@@ -159,9 +167,7 @@ class _Check:
 
     __slots__ = ("_steps", "answer", "budget", "gate", "partition", "then")
 
-    def __init__(
-        self, partition: Partition, produced: Buffer, now_ms: int, steps: int, then: Checked
-    ) -> None:
+    def __init__(self, partition: Partition, produced: Buffer, now_ms: int, steps: int, then: Then) -> None:
         self.partition = partition
         self.budget = Budget(steps)
         self.then = then
@@ -169,8 +175,8 @@ class _Check:
         self.answer: Body | CorruptData | None = None  # to what it wanted opened
         self._steps: Checking = checking(produced, partition.log.config, now_ms, self.budget)
 
-    def advance(self) -> Opening | None:
-        """Until it pauses. Raises StopIteration with the headers, or the ApiError of a refusal."""
+    def advance(self) -> Wanted:
+        """Until it pauses. Raises StopIteration with the outcome, or the ApiError of a refusal."""
         answer, self.answer = self.answer, None
         if answer is None:
             return next(self._steps)
@@ -204,7 +210,7 @@ class _Gate:
             self._free += 1
 
 
-def _outcome(opening: Opening) -> Body | CorruptData:
+def _outcome(opening: Opening | Recompressing) -> Body | CorruptData:
     """On a thread: an error goes back as a value, for it belongs to the check."""
     try:
         return opening.open()

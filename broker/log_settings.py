@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from fencepost.broker.log.shapes import LogConfig
 from fencepost.controller.topics import TopicConfig
+from fencepost.records.compression import BY_NAME
 from fencepost.settings.config import NodeConfig
 
 SET_FOR_THE_TOPIC: Final = 1  # Kafka's ConfigSource DYNAMIC_TOPIC_CONFIG
@@ -25,6 +26,7 @@ _READ: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     "min.compaction.lag.ms": ("min_compaction_lag_ms", int),
     "max.compaction.lag.ms": ("max_compaction_lag_ms", int),
     "min.cleanable.dirty.ratio": ("min_cleanable_dirty_ratio", float),
+    "compression.type": ("codec", BY_NAME.get),
     "message.timestamp.type": ("log_append_time", lambda value: value == "LogAppendTime"),
 }
 

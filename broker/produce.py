@@ -24,7 +24,7 @@ from typing import Final
 from fencepost.broker.checks import SLICE_STEPS, Checks
 from fencepost.broker.flushing import Flusher
 from fencepost.broker.log.shapes import VerificationGuard
-from fencepost.broker.log.validation import Budget
+from fencepost.broker.log.validation import Budget, Checked
 from fencepost.broker.partition import Partition
 from fencepost.broker.partitions import Partitions
 from fencepost.broker.unknown_partitions import UnknownPartitions
@@ -194,19 +194,20 @@ class ProduceEndpoint:
         if (
             len(records) <= SMALL_BYTES_MAX
             and not records[_CODEC_AT] & COMPRESSION
+            and partition.log.config.codec is None
             and self._checks.is_free(partition)
         ):
             budget.steps -= len(records) // RECORD_BYTES_MIN
             self._write(pending, position, partition, records, None, guard, producer)
             return
 
-        def checked(headers: tuple[BatchHeader, ...] | ApiError) -> None:
-            if isinstance(headers, ApiError):
-                self._refuse(pending, position, partition, None, headers)
+        def checked(found: Checked | ApiError) -> None:
+            if isinstance(found, ApiError):
+                self._refuse(pending, position, partition, None, found)
             elif not partition.is_open:
                 pending.refused(position, self._unknown.code(partition.topic, partition.index))
             else:
-                self._write(pending, position, partition, records, headers, guard, producer)
+                self._write(pending, position, partition, *found, guard, producer)
 
         self._checks.check(partition, records, self._clock_ms(), budget, checked)
 

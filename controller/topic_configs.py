@@ -22,6 +22,7 @@ SOURCE_DEFAULT: Final = 5  # DEFAULT_CONFIG
 
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 CLEANUP_POLICY: Final = "cleanup.policy"
+COMPRESSION_TYPE: Final = "compression.type"
 MIN_COMPACTION_LAG: Final = "min.compaction.lag.ms"
 MAX_COMPACTION_LAG: Final = "max.compaction.lag.ms"
 
@@ -69,7 +70,7 @@ def _share(default: float) -> Setting:
 
 SETTINGS: Final[Mapping[str, Setting]] = {
     CLEANUP_POLICY: _words("delete", "delete", "compact"),
-    "compression.type": _word("producer"),
+    COMPRESSION_TYPE: _word("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
     "delete.retention.ms": _number(86_400_000, 0, INT64_MAX),
     "flush.messages": _number(INT64_MAX, 1, INT64_MAX),
     MAX_COMPACTION_LAG: _number(INT64_MAX, 1, INT64_MAX),
@@ -109,7 +110,9 @@ def checked(configs: tuple[tuple[str, str | None], ...], log_level: int) -> tupl
         if not setting.accepts(text):
             raise InvalidConfig(f"{name}: expected {setting.expected}; got {value[:200]!r}")
         if log_level < COMPACTED_TOPICS and (
-            name in OF_COMPACTION or (name == CLEANUP_POLICY and "compact" in text)
+            name in OF_COMPACTION
+            or (name == CLEANUP_POLICY and "compact" in text)
+            or (name == COMPRESSION_TYPE and text != SETTINGS[name].default)
         ):
             raise InvalidConfig(
                 f"{name}={text} needs log level {COMPACTED_TOPICS}, the cluster has {log_level}: upgrade "

@@ -31,6 +31,9 @@ SNAPPY: Final = 2
 LZ4: Final = 3
 ZSTD: Final = 4
 
+BY_NAME: Final = {"uncompressed": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
+"""Kafka's names of them, as ``compression.type`` has them."""
+
 _BUFFER_TOO_SMALL: Final = "whole buffer"
 _FIRST_GUESS: Final = 8  # times the compressed size
 _FIRST_BYTES_MIN: Final = 64 * 1024

@@ -17,6 +17,7 @@ from crc32c import crc32c
 from fencepost.records.batch import BatchHeader
 from fencepost.records.batch_layout import (
     CHECKED,
+    COMPRESSION,
     CONTROL,
     DELETE_HORIZON,
     HEADER_BYTES,
@@ -121,6 +122,16 @@ def filtered_batch(
 def empty_batch(header: BatchHeader) -> bytes:
     """What is kept of a batch without records for the sake of its offsets and its producer's sequence."""
     return _encoded(header, header.attributes & _KEPT_EMPTY, _NO_TIMESTAMP, header.max_timestamp_ms, 0, b"")
+
+
+def recompressed(batch: bytes, header: BatchHeader, codec: int) -> bytes:
+    """The batch with its records compressed by another codec, or not at all. Raises CorruptData, KeyError."""
+    records = opened(batch, header)
+    if codec != NONE:
+        records = compress(codec, records)
+    attributes = header.attributes & ~COMPRESSION | codec
+    base_ms, max_ms = header.base_timestamp_ms, header.max_timestamp_ms
+    return _encoded(header, attributes, base_ms, max_ms, header.record_count, records)
 
 
 def _shifted(record: bytes, shift: int) -> bytes:

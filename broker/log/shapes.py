@@ -47,6 +47,7 @@ class LogConfig:
     index_interval_bytes: int = 4096
     flush_messages: int = NEVER  # flush.messages
     producer_expiration_ms: int = 86_400_000  # producer.id.expiration.ms
+    codec: int | None = None  # compression.type, by Kafka's number; None: as the producer sent it
     log_append_time: bool = False  # message.timestamp.type=LogAppendTime
     timestamp_after_ms_max: int = 3_600_000  # message.timestamp.after.max.ms
     verification: bool = True  # transaction.partition.verification.enable

@@ -45,6 +45,7 @@ from fencepost.records.batch_layout import (
     size_at,
 )
 from fencepost.records.compression import DECOMPRESSED_BYTES_MAX, NONE, ZSTD, TooLarge, decompress
+from fencepost.records.filtered import recompressed
 from fencepost.records.invariant import CorruptData
 from fencepost.records.record_walk import Body, check_end, check_records, walk
 from fencepost.records.types import Offset, Term
@@ -92,12 +93,38 @@ class Opening(NamedTuple):
         return decompress(self.codec, self.body, self.bytes_max)
 
 
-Checking: TypeAlias = Generator[Opening | None, Body, tuple[BatchHeader, ...]]
-"""Yields None where something else may run, an Opening where it wants the records; returns the headers."""
+class Recompressing(NamedTuple):
+    """A batch to be compressed anew elsewhere: the answer is ``open()``."""
+
+    batch: bytes
+    header: BatchHeader
+    codec: int
+
+    @property
+    def bytes_max(self) -> int:
+        """Of its records, without compression."""
+        return DECOMPRESSED_BYTES_MAX if self.header.compression else self.header.size
+
+    def open(self) -> Body:
+        """The batch as the log is to have it. Raises CorruptData."""
+        return recompressed(self.batch, self.header, self.codec)
+
+
+class Checked(NamedTuple):
+    """A producer's batches as the log takes them, and their headers."""
+
+    records: Buffer
+    headers: tuple[BatchHeader, ...]
+
+
+Wanted: TypeAlias = Opening | Recompressing | None
+
+Checking: TypeAlias = Generator[Wanted, Body, Checked]
+"""Yields None where something else may run, else what is to be done elsewhere."""
 
 
 def check_produced(produced: Buffer, config: LogConfig, now_ms: int) -> tuple[BatchHeader, ...]:
-    """As ``checking``, all at once: for what is small."""
+    """As ``checking``, all at once, for what is small; nothing is compressed anew."""
     _require_size(produced)
     headers: list[BatchHeader] = []
     position = 0
@@ -115,7 +142,7 @@ def check_produced(produced: Buffer, config: LogConfig, now_ms: int) -> tuple[Ba
 
 
 def checking(produced: Buffer, config: LogConfig, now_ms: int, budget: Budget) -> Checking:
-    """The headers of a producer's batches, in order, everything in them checked.
+    """A producer's batches, everything in them checked, compressed as ``config`` demands, and their headers.
 
     ``budget`` is counted down, and is for the caller to fill up. A step is a record, a header of one, or
     STEP_BYTES; what cannot be cut takes at most HEADERS_MAX or the bytes of one batch at once. The last steps
@@ -135,12 +162,14 @@ def checking(produced: Buffer, config: LogConfig, now_ms: int, budget: Budget) -
         headers.append(header)
         position += header.size
     checked_headers = _require_batches(headers)
+    if config.codec is not None:
+        produced, checked_headers = yield from _recompressed(produced, checked_headers, config)
     append_steps = len(produced) // STEP_BYTES
     budget.steps -= append_steps
     if append_steps and budget.steps <= 0:
         yield None
         budget.steps -= append_steps
-    return checked_headers
+    return Checked(produced, checked_headers)
 
 
 def placed_batches(
@@ -196,16 +225,19 @@ def _checked_header(produced: Buffer, position: int, config: LogConfig, now_ms: 
         raise CorruptMessage(f"{there} bytes, a batch has at least {HEADER_BYTES}")
     if produced[position + MAGIC_AT] != MAGIC:
         raise InvalidRecord(f"record format {produced[position + MAGIC_AT]}, expected {MAGIC}")
-    size = size_at(produced, position)
-    if size > config.message_bytes_max or size > BATCH_BYTES_MAX:
-        limit = min(config.message_bytes_max, BATCH_BYTES_MAX)
-        raise MessageTooLarge(f"a batch of {size} bytes, max.message.bytes is {limit}")
+    _require_batch_size(size_at(produced, position), config)
     try:
         header = checked_header(produced, position)
     except CorruptData as error:
         raise CorruptMessage(str(error)) from error
     _check_header(header, config, now_ms)
     return header
+
+
+def _require_batch_size(size: int, config: LogConfig) -> None:
+    limit = min(config.message_bytes_max, BATCH_BYTES_MAX)
+    if size > limit:
+        raise MessageTooLarge(f"a batch of {size} bytes, max.message.bytes is {limit}")
 
 
 def _check_records(
@@ -230,6 +262,21 @@ def _check_records(
         if delta == count:
             break
     check_end(body, walked)
+
+
+def _recompressed(
+    produced: Buffer, headers: tuple[BatchHeader, ...], config: LogConfig
+) -> Generator[Recompressing, Body, Checked]:
+    """Raises MessageTooLarge: a batch has become too large."""
+    batches: list[Body] = []
+    position = 0
+    for header in headers:
+        batch = _bytes_of(produced, position, position + header.size)
+        is_other = config.codec is not None and header.compression != config.codec
+        batches.append((yield Recompressing(batch, header, config.codec or NONE)) if is_other else batch)
+        _require_batch_size(len(batches[-1]), config)
+        position += header.size
+    return Checked(b"".join(batches), tuple(map(batch_header, batches)))
 
 
 def _bytes_of(produced: Buffer, start: int, end: int) -> bytes:

@@ -35,7 +35,8 @@ BOUNDS = [
     ("min.cleanable.dirty.ratio", "1.0", "nan"),
     ("min.cleanable.dirty.ratio", "0.25", "."),
     ("segment.ms", "1", "0"),
-    ("compression.type", "producer", "zstd"),
+    ("compression.type", "producer", "brotli"),
+    ("compression.type", "zstd", "none"),
     ("retention.ms", " 7 ", "7 ms"),
     ("retention.ms", "0", "\u0667"),
     ("retention.ms", "1" * 19, "1" * 5000),
@@ -72,7 +73,11 @@ def test_compaction_lags_agree() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("cleanup.policy", "delete,compact"), *((name, "1") for name in sorted(OF_COMPACTION))],
+    [
+        ("cleanup.policy", "delete,compact"),
+        ("compression.type", "zstd"),
+        *((name, "1") for name in sorted(OF_COMPACTION)),
+    ],
 )
 def test_below_its_log_level_nothing_of_compaction_is_set(name: str, value: str) -> None:
     for level, code in ((COMPACTED_TOPICS - 1, ErrorCode.INVALID_CONFIG), (COMPACTED_TOPICS, ErrorCode.NONE)):

@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 KEPT: Final = "tests/broker/log/test_compaction.py::"
 CLEANER: Final = "tests/broker/log/test_cleaner.py::"
 BROKER: Final = "tests/broker/test_log_cleaning.py::"
+PACKED: Final = "tests/broker/test_compression_type.py::"
 LAW: Final = KEPT + "test_passes_change_nothing_that_a_reader_or_a_producer_relies_on"
 KILLED: Final = CLEANER + "test_killed_at_any_step_nothing_is_lost"
 
@@ -130,6 +131,22 @@ COMPACTION: Final = (
         "while self.flushing or self.cleaning:",
         "while self.flushing:",
         (BROKER + "test_a_topic_that_is_deleted_while_it_is_cleaned_goes_when_the_thread_is_out[begin]",),
+    ),
+    Mutant(
+        "compression-type-not-obeyed",
+        "batches are stored as the topic's compression.type says",
+        "broker/log/validation.py",
+        "    if config.codec is not None:\n        produced",
+        "    if False:\n        produced",
+        (PACKED + "test_what_is_stored_is_compressed_as_the_topic_says[zstd]",),
+    ),
+    Mutant(
+        "compression-type-past-the-size",
+        "a batch that compression makes too large is refused",
+        "broker/log/validation.py",
+        "        _require_batch_size(len(batches[-1]), config)\n",
+        "",
+        (PACKED + "test_a_batch_that_becomes_too_large_is_refused",),
     ),
     Mutant(
         "cleaner-record-without-a-key-taken",

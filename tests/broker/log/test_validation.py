@@ -83,7 +83,7 @@ def in_slices(sent: bytes, config: LogConfig, now_ms: int) -> tuple[BatchHeader,
                 assert budget.steps <= 0, "it pauses when the budget is spent"
                 budget.steps = STEPS
     except StopIteration as ended:
-        headers: tuple[BatchHeader, ...] = ended.value
+        headers: tuple[BatchHeader, ...] = ended.value.headers
         return headers
 
 
