@@ -51,7 +51,9 @@ from fencepost.wire.k23_offset_for_leader_epoch import EpochQuery, OffsetForLead
 from fencepost.wire.k27_write_txn_markers import TxnMarker, WriteTxnMarkers
 from fencepost.wire.k31_delete_acls import FILTERS_MAX
 from fencepost.wire.k32_describe_configs import RESOURCES_MAX, ConfigResource, DescribeConfigs
+from fencepost.wire.k35_describe_log_dirs import DescribeLogDirs
 from fencepost.wire.k36_sasl_authenticate import SaslAuthenticate
+from fencepost.wire.k46_list_partition_reassignments import ListPartitionReassignments
 from fencepost.wire.k55_describe_quorum import DescribeQuorum
 from fencepost.wire.k55_describe_quorum import TopicPartitions as QuorumPartitions
 from fencepost.wire.k60_describe_cluster import DescribeCluster
@@ -131,8 +133,10 @@ def _of_clients() -> dict[int, Any]:
         29: AclFilter(name="t" * 30_000, pattern_type=PatternType.MATCH),
         30: CreateAcls(tuple(Acl(2, 3, each, "User:nobody", "*", 3, 3) for each in looked_up)),
         31: DeleteAcls(tuple(AclFilter(name=each) for each in topics[:FILTERS_MAX])),
+        35: DescribeLogDirs(tuple((each, (0,)) for each in topics)),
         36: SaslAuthenticate(bytes(TOKEN_BYTES_MAX)),
         37: CreatePartitions(tuple(NewPartitions(each, 4, ((1,), (1,))) for each in topics[:1_900])),
+        46: ListPartitionReassignments(tuple((each, (0,)) for each in topics)),
         44: _altered(topics),
         61: DescribeProducers(tuple((each, (0,)) for each in looked_up)),
         65: DescribeTransactions(ids),

@@ -26,6 +26,7 @@ from fencepost.broker.log_settings import log_config
 from fencepost.broker.markers import MarkersEndpoint
 from fencepost.broker.offsets import OffsetsEndpoint
 from fencepost.broker.partitions import Partitions
+from fencepost.broker.placement_requests import PlacementRequests
 from fencepost.broker.produce import ProduceEndpoint
 from fencepost.broker.topics import TopicCache
 from fencepost.broker.unknown_partitions import UnknownPartitions
@@ -105,6 +106,7 @@ class DataPlane:
         self._fetch = FetchEndpoint(self._partitions, self._unknown, memory.reply_room, stalls=stalls)
         self._offsets = OffsetsEndpoint(self._partitions, self._unknown, stalls=stalls)
         self._deletions = DeleteRecordsEndpoint(self._partitions, self._unknown, self._flusher, self.acls)
+        self._placement = PlacementRequests(self._partitions, directories, self.acls)
         self._markers = MarkersEndpoint(
             self._partitions,
             self._unknown,
@@ -119,7 +121,7 @@ class DataPlane:
 
     def service(self) -> Service:
         """The endpoints of the data plane, by API key."""
-        return dict(
+        own = dict(
             (
                 served(PRODUCE, self._produce.produce),
                 served(FETCH, self._fetch.fetch),
@@ -131,6 +133,7 @@ class DataPlane:
                 served(DESCRIBE_PRODUCERS, self._describe_producers.describe),
             )
         )
+        return {**own, **self._placement.service()}
 
     def lock(self) -> None:
         """Keep other processes from the logs. Raises OSError."""
@@ -159,6 +162,7 @@ class DataPlane:
         await self.topics.stop()
         self._checks.stop()
         await self._deletions.stop()
+        await self._placement.stop()
         await self._flusher.stop()
         await self._partitions.close()
 

@@ -235,6 +235,10 @@ class LogDirectories:
                 each.starts.forget(folder.name)
                 _delete_folder(folder, topic_id)
 
+    def states(self) -> list[tuple[Path, bool]]:
+        """Each directory, and whether it can be used."""
+        return [(each.path, not each.fault) for each in self._all]
+
     def record_clean_end(self, unclean: set[Path]) -> None:
         """The logs of every directory but these are flushed and closed."""
         for each in self._usable():

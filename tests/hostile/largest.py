@@ -291,6 +291,12 @@ def _k21(sample: Any) -> Iterator[Largest]:
         yield Largest(f"{count} topics", changed(sample, partitions=rows))
 
 
+def _located(sample: Any) -> Iterator[Largest]:
+    for count in (*LOOKED_UP, 9_990):
+        topics = tuple((topic(n), (0,)) for n in range(count))
+        yield Largest(f"{count} topics", changed(sample, topics=topics))
+
+
 def _k37(sample: Any) -> Iterator[Largest]:
     for count in LOOKED_UP:
         topics = tuple(NewPartitions(topic(n), 4, ((1,), (2,))) for n in range(min(count, 1_900)))
@@ -372,10 +378,12 @@ LONG: Final[dict[int, Callable[[Any], Iterator[Largest]]]] = {
     31: _k31,
     32: _k32,
     33: _altered,
+    35: _located,
     36: _k36,
     37: _k37,
     42: _k42,
     44: _altered,
+    46: _located,
     47: _k47,
     55: _k55,
     61: _k61,

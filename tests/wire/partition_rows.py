@@ -10,6 +10,8 @@ from fencepost.wire import k02_list_offsets as k02
 from fencepost.wire import k21_delete_records as k21
 from fencepost.wire import k23_offset_for_leader_epoch as k23
 from fencepost.wire import k27_write_txn_markers as k27
+from fencepost.wire import k35_describe_log_dirs as k35
+from fencepost.wire import k46_list_partition_reassignments as k46
 from fencepost.wire import k61_describe_producers as k61
 from tests.wire.row import Row, ms
 
@@ -279,10 +281,95 @@ DELETE_RECORDS = Row(
     flat_response=_flat_deleted,
 )
 
+# DescribeLogDirs
+
+
+def _flat_log_dirs(version: int, entity: Any) -> k35.DescribeLogDirs:
+    topics = entity.topics
+    if topics is not None:
+        topics = tuple((each.topic, each.partitions) for each in topics)
+    return k35.DescribeLogDirs(topics)
+
+
+def _visible_log_dirs(version: int, said: k35.DescribeLogDirsAnswer) -> k35.DescribeLogDirsAnswer:
+    if version >= 4:
+        return said
+    hidden = {"total_bytes": -1, "usable_bytes": -1}
+    return k35.DescribeLogDirsAnswer(
+        tuple(dataclasses.replace(each, **hidden) for each in said.directories)  # type: ignore[arg-type]
+    )
+
+
+def _flat_log_dirs_answer(version: int, entity: Any) -> k35.DescribeLogDirsAnswer:
+    return k35.DescribeLogDirsAnswer(
+        tuple(
+            k35.LogDirDescribed(
+                each.log_dir,
+                tuple(
+                    k35.LogSize(
+                        topic.name,
+                        one.partition_index,
+                        one.partition_size,
+                        one.offset_lag,
+                        one.is_future_key,
+                    )
+                    for topic in each.topics
+                    for one in topic.partitions
+                ),
+                each.error_code.value,
+                getattr(each, "total_bytes", -1),
+                getattr(each, "usable_bytes", -1),
+            )
+            for each in entity.results
+        )
+    )
+
+
+LOG_DIRS = Row(
+    k35.DESCRIBE_LOG_DIRS,
+    k35.DescribeLogDirs((("orders", (0, 1)), ("payments", (2,)))),
+    k35.DescribeLogDirsAnswer(
+        (
+            k35.LogDirDescribed(
+                "/disks/1",
+                (k35.LogSize("orders", 0, 2**40), k35.LogSize("orders", 1, 5, 7, True)),
+                0,
+                2**50,
+                2**49,
+            ),
+            k35.LogDirDescribed("/disks/2", (), ErrorCode.KAFKA_STORAGE_ERROR),
+        )
+    ),
+    visible_response=_visible_log_dirs,
+    flat_request=_flat_log_dirs,
+    flat_response=_flat_log_dirs_answer,
+)
+
+
+# ListPartitionReassignments
+
+
+def _flat_reassignments(version: int, entity: Any) -> k46.ListPartitionReassignments:
+    topics = entity.topics
+    if topics is not None:
+        topics = tuple((each.name, each.partition_indexes) for each in topics)
+    return k46.ListPartitionReassignments(topics, ms(entity.timeout))
+
+
+REASSIGNMENTS = Row(
+    k46.LIST_PARTITION_REASSIGNMENTS,
+    k46.ListPartitionReassignments((("orders", (0, 1)),), 5000),
+    k46.NoReassignments(),
+    flat_request=_flat_reassignments,
+    flat_response=lambda version, entity: k46.NoReassignments(),
+)
+
 PARTITION_ROWS = (
     LIST_OFFSETS,
     OFFSET_FOR_LEADER_EPOCH,
     WRITE_TXN_MARKERS,
     DESCRIBE_PRODUCERS,
     DELETE_RECORDS,
+    LOG_DIRS,
+    REASSIGNMENTS,
 )
