@@ -37,6 +37,7 @@ COMMANDS: Final = {
     "quorum": _Home("fencepost.cli.quorum", "quorum"),
     "features": _Home("fencepost.cli.features", "features"),
     "topics": _Home("fencepost.cli.topics", "topics"),
+    "configs": _Home("fencepost.cli.configs", "configs"),
     "acls": _Home("fencepost.cli.acls", "acls"),
     "producer-ids": _Home("fencepost.cli.producer_ids", "producer_ids"),
     "produce": _Home("fencepost.cli.produce", "produce"),

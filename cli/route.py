@@ -10,9 +10,10 @@ import click
 
 from fencepost.cli.target_options import find_brokers, find_target, target_options
 from fencepost.cluster.brokers import ask_a_broker
-from fencepost.cluster.console import WrongUsage
+from fencepost.cluster.console import Failed, NotAuthorized, WrongUsage
 from fencepost.cluster.controllers import ask, errors_explained
 from fencepost.cluster.target import TIMEOUT_SECONDS, Target
+from fencepost.controller.errors import ErrorCode
 from fencepost.wire.dispatch import Api, Q, R
 
 
@@ -52,3 +53,9 @@ def route_options(command: Callable[..., Any]) -> Any:
 
     server = click.option("--bootstrap-server", help="HOST:PORT[,..] of brokers, instead of --dir.")
     return target_options(server(with_route))
+
+
+def refused(code: ErrorCode, message: str | None, what: str) -> click.ClickException:
+    """What a topic or another resource was refused for, with the exit status that it deserves."""
+    text = message or f"{what}: {code.name}"
+    return NotAuthorized(text) if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED else Failed(text)

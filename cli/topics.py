@@ -1,4 +1,4 @@
-"""``fencepost topics``: create, list, describe and delete topics.
+"""``fencepost topics``: create, list, describe, change and delete topics.
 
 Flags and lines are those of ``kafka-topics``; its ``--topic`` of list, describe and delete is a regular
 expression that the whole name must match. JSON has the names of the columns.
@@ -12,9 +12,10 @@ from typing import Any, Final
 import click
 
 from fencepost.cli.output import JSON, echo_json, format_option
-from fencepost.cli.route import Route, route_options
+from fencepost.cli.route import Route, refused, route_options
+from fencepost.cli.topics_change import alter, delete_records
 from fencepost.cli.topics_recover import recover
-from fencepost.cluster.console import Failed, NotAuthorized, WrongUsage
+from fencepost.cluster.console import Failed, WrongUsage
 from fencepost.controller.errors import ErrorCode
 from fencepost.controller.topics import CreateTopics, DeleteTopics, NewTopic, TopicCreated
 from fencepost.settings.node_identity import id_text
@@ -36,10 +37,11 @@ NONE: Final = "none"  # as Kafka's tool prints a leader that is not there
 
 @click.group()
 def topics() -> None:
-    """Topics: create, list, describe, delete, and start a lost partition again."""
+    """Topics: create, list, describe, change, delete, and start a lost partition again."""
 
 
-topics.add_command(recover)
+for _command in (alter, delete_records, recover):
+    topics.add_command(_command)
 
 
 @topics.command()
@@ -72,7 +74,7 @@ def create(
     (created,) = route.ask(CREATE_TOPICS, CreateTopics((topic,))).topics
     exists = created.error_code == ErrorCode.TOPIC_ALREADY_EXISTS
     if created.error_code and not (exists and if_not_exists):
-        raise _refused(created.error_code, created.error_message, name)
+        raise refused(created.error_code, created.error_message, f"topic {name}")
     if (replication_factor or 1) > 1 and not exists:
         click.echo(
             f"topic {name}: partitions have one replica each, not {replication_factor} "
@@ -149,7 +151,7 @@ def delete(route: Route, pattern: str, if_exists: bool, output_format: str) -> N
         for topic in route.ask(DELETE_TOPICS, DeleteTopics(tuple(some))).topics:
             gone = topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # since it was listed
             if topic.error_code and not gone:
-                raise _refused(topic.error_code, topic.error_message, topic.name or "")
+                raise refused(topic.error_code, topic.error_message, f"topic {topic.name}")
             deleted.append(topic.name or "")
     if output_format == JSON:
         echo_json(deleted)
@@ -189,13 +191,6 @@ def _configs(route: Route, names: Sequence[str]) -> dict[str, dict[str, str]]:
 def _slices(names: Sequence[str]) -> Iterator[Sequence[str]]:
     for first in range(0, len(names), AT_ONCE_MAX):
         yield names[first : first + AT_ONCE_MAX]
-
-
-def _refused(code: ErrorCode, message: str | None, name: str) -> click.ClickException:
-    text = message or f"topic {name}: {code.name}"
-    if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-        return NotAuthorized(text)
-    return Failed(text)
 
 
 # -- arguments -------------------------------------------------------------------------------------------
