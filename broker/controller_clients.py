@@ -7,6 +7,7 @@ from random import Random
 from typing import Final, Self
 
 from fencepost.broker import acl_follower, foreign_markers
+from fencepost.wire.auth import Login
 from fencepost.wire.client import Address, ControllerClient
 from fencepost.wire.secret_proof import ClusterSecret
 from fencepost.wire.stalls import Stalls
@@ -38,7 +39,7 @@ class ControllerClients:
         cls,
         bootstrap: Sequence[Address],
         *,
-        sasl: tuple[str, str] | None,
+        sasl: Login | None,
         tls: Tls | None,
         secret: ClusterSecret,
         rng: Random,

@@ -38,7 +38,7 @@ class RoleListeners:
                     name=each.name,
                     log=log,
                     security_protocol=config.security_protocol(each.name),  # type: ignore[arg-type]
-                    credentials=credentials.users[each.name],
+                    logins=credentials.users[each.name],
                     tls=credentials.tls,
                     features=features,
                     limits=config.listener_limits,

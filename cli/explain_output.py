@@ -26,7 +26,7 @@ _ADVICE: Final[Mapping[int, str]] = {
     ),
     ErrorCode.SASL_AUTHENTICATION_FAILED: _LOGIN,
     ErrorCode.ILLEGAL_SASL_STATE: _LOGIN,
-    ErrorCode.UNSUPPORTED_SASL_MECHANISM: "the listener has to offer SASL PLAIN without TLS",
+    ErrorCode.UNSUPPORTED_SASL_MECHANISM: "give --command-config a sasl.mechanism that the listener has",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: _READ_TOPIC,
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: (
         "the principal needs DESCRIBE on the transactional id: kafka-acls.sh --add --operation Describe"

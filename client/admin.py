@@ -18,7 +18,7 @@ from fencepost.client.coordinators import Coordinator
 from fencepost.client.errors import IllegalState, NotReachable, Refused, RequestTimedOut, number_of, refused
 from fencepost.client.explain import Explainer
 from fencepost.client.metadata import ClusterMetadata, Topic
-from fencepost.client.network import LOST, Channel, Network, NetworkSettings, addresses
+from fencepost.client.network import LOST, Channel, Network, NetworkSettings, Sasl, addresses
 from fencepost.client.types import OffsetAndMetadata, TopicPartition
 from fencepost.wire.connection import NotConnected
 from fencepost.wire.dispatch import Api, Q, R
@@ -99,7 +99,7 @@ class Admin:
         bootstrap_servers: str | Sequence[str],
         *,
         client_id: str = "fencepost-admin",
-        sasl: tuple[str, str] | None = None,
+        sasl: Sasl | None = None,
         tls: Tls | None = None,
         request_timeout_ms: int = 30_000,
         api_timeout_ms: int = 60_000,

@@ -19,7 +19,7 @@ from fencepost.client.errors import IllegalState, InvalidSetting, NotReachable
 from fencepost.client.fetcher import Fetcher, FetchSettings
 from fencepost.client.membership import GroupSettings, Membership
 from fencepost.client.metadata import ClusterMetadata
-from fencepost.client.network import Network, NetworkSettings, addresses
+from fencepost.client.network import Network, NetworkSettings, Sasl, addresses
 from fencepost.client.positions import RESETS, Positions
 from fencepost.client.rebalances import RebalanceListener, Rebalances
 from fencepost.client.types import (
@@ -50,7 +50,7 @@ class Consumer:
     ``isolation_level``     read_committed or read_uncommitted.
     ``max_poll_interval_ms``  without a poll for so long the member leaves its group.
     ``assignors``           range and roundrobin, the preferred one first.
-    ``sasl``, ``tls``       user and password of SASL PLAIN; keys and authorities (``client.Tls``).
+    ``sasl``, ``tls``       user, password (and SCRAM-SHA-256 or -512); keys and authorities (``client.Tls``).
     """
 
     _coordinator: Coordinator | None = None
@@ -68,7 +68,7 @@ class Consumer:
         auto_offset_reset: str = "latest",
         isolation_level: str = "read_uncommitted",
         client_id: str = "fencepost-consumer",
-        sasl: tuple[str, str] | None = None,
+        sasl: Sasl | None = None,
         tls: Tls | None = None,
         fetch_min_bytes: int = 1,
         fetch_max_wait_ms: int = 500,

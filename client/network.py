@@ -15,12 +15,15 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from fencepost.client.errors import InvalidSetting
+from fencepost.wire.auth import Login
 from fencepost.wire.connection import Connection, ConnectionLost, NotConnected, RequestTimeout
 from fencepost.wire.dispatch import Api, Q, R
 from fencepost.wire.k03_metadata import BrokerNode
 from fencepost.wire.tls import Tls
 
 Address: TypeAlias = tuple[str, int]
+Sasl: TypeAlias = tuple[str, str] | tuple[str, str, str]
+"""User, password, and the mechanism if it is not PLAIN."""
 
 CONNECT_TIMEOUT_S: Final = 3.0
 BOOTSTRAP_MAX: Final = 64  # addresses that are given
@@ -41,11 +44,11 @@ class Channel(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkSettings:
-    """How brokers are reached. ``sasl``: user and password of SASL PLAIN. ``tls``: by TLS, with its keys."""
+    """How brokers are reached. ``sasl``: a login. ``tls``: by TLS, with its keys."""
 
     bootstrap: tuple[Address, ...]
     client_id: str = "fencepost"
-    sasl: tuple[str, str] | None = None
+    sasl: Sasl | None = None
     tls: Tls | None = None
     request_timeout_s: float = 30.0
 
@@ -185,7 +188,7 @@ class Network:
             raise NotConnected("the client is closed")
         connection = await Connection.open(
             *address,
-            sasl=self.settings.sasl,
+            sasl=None if self.settings.sasl is None else Login(*self.settings.sasl),
             tls=self.settings.tls,
             timeout_s=min(CONNECT_TIMEOUT_S, self.settings.request_timeout_s),
             client_id=self.settings.client_id,

@@ -26,7 +26,7 @@ from fencepost.client.errors import (
 )
 from fencepost.client.idempotence import Idempotence
 from fencepost.client.metadata import ClusterMetadata, Topic
-from fencepost.client.network import Network, NetworkSettings, addresses
+from fencepost.client.network import Network, NetworkSettings, Sasl, addresses
 from fencepost.client.partitioning import StickyPartitions, partition_of
 from fencepost.client.sender import Sender
 from fencepost.client.sender_rules import SenderSettings
@@ -75,7 +75,7 @@ class Producer:
     ``group_aware``         for what a consumer is assigned (``init_transactions``) this one alone writes;
                             ``transactional_id`` may be left out (KIP-447).
     ``keep_prepared``       what another instance left open is kept: ``complete_transaction`` must follow.
-    ``sasl``, ``tls``       user and password of SASL PLAIN; keys and authorities (``client.Tls``).
+    ``sasl``, ``tls``       user, password (and SCRAM-SHA-256 or -512); keys and authorities (``client.Tls``).
     """
 
     _sender: Sender | None = None
@@ -91,7 +91,7 @@ class Producer:
         keep_prepared: bool = False,
         group_aware: bool = False,
         client_id: str = "fencepost-producer",
-        sasl: tuple[str, str] | None = None,
+        sasl: Sasl | None = None,
         tls: Tls | None = None,
         linger_ms: float = 0.0,
         batch_size: int = BATCH_BYTES,

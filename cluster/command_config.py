@@ -1,7 +1,7 @@
 """The properties file of ``--command-config``: how a command reaches a cluster, by Kafka's names.
 
-Keys        ``security.protocol``, ``ssl.*``, and for a login ``sasl.username`` with ``sasl.password`` or
-            ``sasl.password.file``, or ``sasl.jaas.config``. Other keys are left to other tools.
+Keys        ``security.protocol``, ``ssl.*``, and for a login ``sasl.mechanism`` and ``sasl.username`` with
+            ``sasl.password`` or ``sasl.password.file``, or ``sasl.jaas.config``. Others are left aside.
 Node        a node's own file will do: it says what the node uses towards the controllers.
 Secrets     a file that holds one must be its owner's alone. No message names one.
 """
@@ -16,10 +16,12 @@ from fencepost.settings.config import ConfigError, NodeConfig
 from fencepost.settings.config_values import PLAINTEXT, SASL_PLAINTEXT, SECURITY_PROTOCOLS
 from fencepost.settings.properties import logical_lines, parse_properties, parse_value
 from fencepost.settings.tls_config import TlsConfig
+from fencepost.wire.auth import Login
+from fencepost.wire.scram import SCRAM_MECHANISMS
 from fencepost.wire.setting_files import SettingFileError, read_setting_file, require_private
 from fencepost.wire.tls import Tls, TlsError, TlsSettings
 
-MECHANISMS: Final = ("PLAIN",)
+MECHANISMS: Final = ("PLAIN", *SCRAM_MECHANISMS)
 _JAAS: Final = re.compile(r'(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"')
 _SECRET_KEYS: Final = ("sasl.password", "sasl.jaas.config", "ssl.key.password", "ssl.keystore.key")
 
@@ -27,7 +29,7 @@ _SECRET_KEYS: Final = ("sasl.password", "sasl.jaas.config", "ssl.key.password", 
 class Access(NamedTuple):
     """How a cluster is reached: user and password, if it wants a login; keys and authorities, if by TLS."""
 
-    sasl: tuple[str, str] | None = None
+    sasl: Login | None = None
     tls: Tls | None = None
 
 
@@ -55,7 +57,8 @@ def access_of(config: NodeConfig, *, to_brokers: bool) -> Access:
     try:
         if config.security_protocol(name).startswith("SASL_"):
             if config.sasl_username is not None and config.sasl_password_file is not None:
-                sasl = (config.sasl_username, _password(config.sasl_password_file))
+                password = _password(config.sasl_password_file)
+                sasl = Login(config.sasl_username, password, config.sasl_mechanism_of_nodes)
         return Access(sasl, Tls(config.tls_settings) if config.uses_tls(name) else None)
     except (SettingFileError, TlsError) as error:
         raise Unreadable(str(error)) from error
@@ -79,7 +82,7 @@ def _access(pairs: dict[str, str], file: Path) -> Access:
     return Access(sasl, Tls(_tls_settings(pairs, file)) if protocol.endswith("SSL") else None)
 
 
-def _login(pairs: dict[str, str], file: Path) -> tuple[str, str] | None:
+def _login(pairs: dict[str, str], file: Path) -> Login | None:
     mechanism = pairs.get("sasl.mechanism", MECHANISMS[0])
     if mechanism not in MECHANISMS:
         raise WrongUsage(
@@ -91,15 +94,15 @@ def _login(pairs: dict[str, str], file: Path) -> tuple[str, str] | None:
         }
         if len(found) < 2:
             raise WrongUsage(f'{file}: sasl.jaas.config: expected username="..." and password="..."')
-        return found["username"], found["password"]
+        return Login(found["username"], found["password"], mechanism)
     user = pairs.get("sasl.username", "")
     if not user:
         return None
     if "sasl.password" in pairs:
-        return user, pairs["sasl.password"]
+        return Login(user, pairs["sasl.password"], mechanism)
     if "sasl.password.file" not in pairs:
         raise WrongUsage(f"{file}: sasl.username: expected sasl.password.file or sasl.password, too")
-    return user, _password(file.absolute().parent / pairs["sasl.password.file"])
+    return Login(user, _password(file.absolute().parent / pairs["sasl.password.file"]), mechanism)
 
 
 def _tls_settings(pairs: dict[str, str], file: Path) -> TlsSettings:

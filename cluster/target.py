@@ -8,6 +8,7 @@ from fencepost.cluster.console import WrongUsage
 from fencepost.cluster.local_cluster import LocalCluster
 from fencepost.controller.errors import ApiError
 from fencepost.settings.config_values import Address, parse_address
+from fencepost.wire.auth import Login
 from fencepost.wire.tls import Tls
 
 TIMEOUT_SECONDS: Final = 10.0
@@ -20,7 +21,7 @@ class Target:
     """Controllers or brokers that a command contacts. ``cluster`` is None if only addresses are known."""
 
     addresses: tuple[Address, ...]
-    sasl: tuple[str, str] | None = None
+    sasl: Login | None = None
     cluster: LocalCluster | None = None
     tls: Tls | None = None
 

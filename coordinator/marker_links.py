@@ -14,6 +14,7 @@ from typing import Final
 
 from fencepost.controller.errors import ApiError
 from fencepost.records.types import BrokerId
+from fencepost.wire.auth import Login
 from fencepost.wire.connection import Connection, ConnectionLost, NotConnected, RequestTimeout
 from fencepost.wire.k27_write_txn_markers import WRITE_TXN_MARKERS, WriteTxnMarkers, WriteTxnMarkersAnswer
 from fencepost.wire.k20024_announce_partitions import ANNOUNCE_PARTITIONS, AnnouncePartitions
@@ -46,7 +47,7 @@ class _Links:
     """What both kinds have in common. All calls on the event loop."""
 
     def __init__(
-        self, sasl: tuple[str, str] | None, secret: ClusterSecret, stalls: Stalls, tls: Tls | None = None
+        self, sasl: Login | None, secret: ClusterSecret, stalls: Stalls, tls: Tls | None = None
     ) -> None:
         self._sasl = sasl
         self._tls = tls

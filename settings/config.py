@@ -49,6 +49,7 @@ from fencepost.wire.limits import (
     QUEUED_REQUEST_BYTES_MAX,
     ListenerLimits,
 )
+from fencepost.wire.scram import SCRAM_MECHANISMS
 
 __all__ = [
     "CONTROLLER_LISTENER",
@@ -155,6 +156,14 @@ class NodeConfig(AuthorizerConfig):
     )
 
     sasl_users_file: Path | None = field(default=None, metadata=keyed("sasl.plain.users.file", PATH))
+    sasl_mechanisms: tuple[str, ...] = field(
+        default=("PLAIN",),
+        metadata=keyed("sasl.enabled.mechanisms", list_of(choice("PLAIN", *SCRAM_MECHANISMS))),
+    )
+    sasl_mechanism_of_nodes: str = field(  # of this node's own login
+        default="PLAIN",
+        metadata=keyed("sasl.mechanism.inter.broker.protocol", choice("PLAIN", *SCRAM_MECHANISMS)),
+    )
     sasl_username: str | None = field(default=None, metadata=keyed("sasl.username", TEXT))
     sasl_password_file: Path | None = field(default=None, metadata=keyed("sasl.password.file", PATH))
 
@@ -346,6 +355,7 @@ def _checks_of_peers(config: NodeConfig) -> Iterator[tuple[bool, str]]:
         not config.serves_sasl or config.sasl_users_file is not None,
         "sasl.plain.users.file: a SASL listener needs the users' passwords",
     )
+    yield bool(config.sasl_mechanisms), "sasl.enabled.mechanisms: expected at least one"
 
 
 def _checks_of_size(config: NodeConfig) -> Iterator[tuple[bool, str]]:

@@ -12,7 +12,7 @@ from structlog.typing import FilteringBoundLogger
 
 from fencepost.controller.authorization import Acls, AclSyntaxError
 from fencepost.settings.config import EVERY_NODE_PROVES, PLAINTEXT, ConfigError, NodeConfig
-from fencepost.wire.auth import UsersSyntaxError, parse_users
+from fencepost.wire.auth import Login, Logins, UsersSyntaxError, parse_users
 from fencepost.wire.secret_proof import ClusterSecret, parse_secret
 from fencepost.wire.setting_files import SettingFileError, read_setting_file
 from fencepost.wire.tls import Tls, TlsError
@@ -24,9 +24,9 @@ class Credentials:
 
     secret: ClusterSecret
     acls: Acls
-    own: tuple[str, str] | None = field(repr=False)
+    own: Login | None = field(repr=False)
     """User and password with which the node logs in at controllers; None: it does not."""
-    own_for_brokers: tuple[str, str] | None = field(repr=False)
+    own_for_brokers: Login | None = field(repr=False)
     """The same for the brokers' client listeners; None where they want no login."""
     tls: Tls | None
     """The node's key, certificate and trusted authorities; None: it has none."""
@@ -34,8 +34,8 @@ class Credentials:
     """The same if the controllers' listener is spoken to by TLS, and with it Raft's links."""
     tls_for_brokers: Tls | None
     """The same if brokers speak TLS among themselves."""
-    users: Mapping[str, Mapping[str, str] | None] = field(repr=False)
-    """By the name of each listener of the node: user to password; None for a plaintext listener."""
+    users: Mapping[str, Logins | None] = field(repr=False)
+    """By the name of each listener of the node: who may log in there; None where no login is wanted."""
 
 
 def read_credentials(
@@ -49,15 +49,20 @@ def read_credentials(
     client = config.client_listener
     wanted = client is None or config.security_protocol(client.name).startswith("SASL_")
     between = (config.inter_broker_name or PLAINTEXT) if client is None else client.name
+    secret = _secret(config)
+    logins = _logins(config, secret)
     return Credentials(
-        secret=ClusterSecret(secret=_secret(config), cluster_id=cluster_id, node_id=config.node_id),
+        secret=ClusterSecret(secret=secret, cluster_id=cluster_id, node_id=config.node_id),
         acls=_acls(config),
         own=own,
         own_for_brokers=own if wanted else None,
         tls=tls,
         tls_for_controllers=tls if config.links_use_tls else None,
         tls_for_brokers=tls if config.uses_tls(between) else None,
-        users={each.name: _users(config, each.name) for each in config.listeners},
+        users={
+            each.name: logins if config.security_protocol(each.name).startswith("SASL_") else None
+            for each in config.listeners
+        },
     )
 
 
@@ -82,16 +87,17 @@ def _acls(config: NodeConfig) -> Acls:
         raise ConfigError(f"authorizer.acls.file={config.acls_file}: {error}") from error
 
 
-def _users(config: NodeConfig, listener_name: str) -> dict[str, str] | None:
-    protocol = config.security_protocol(listener_name)
-    if not protocol.startswith("SASL_"):
+def _logins(config: NodeConfig, secret: bytes) -> Logins | None:
+    """The users of the node's SASL listeners; None without such listeners."""
+    if not any(config.security_protocol(each.name).startswith("SASL_") for each in config.listeners):
         return None
     if config.sasl_users_file is None:
-        raise ConfigError(f"listener {listener_name} is {protocol}: sasl.plain.users.file is missing")
+        raise ConfigError("sasl.plain.users.file is missing: a SASL listener needs the users' passwords")
     try:
-        return parse_users(_read("sasl.plain.users.file", config.sasl_users_file))
+        users = parse_users(_read("sasl.plain.users.file", config.sasl_users_file))
     except UsersSyntaxError as error:
         raise ConfigError(f"sasl.plain.users.file={config.sasl_users_file}: {error}") from error
+    return Logins.of(users, config.sasl_mechanisms, secret)
 
 
 def _tls(config: NodeConfig, log: FilteringBoundLogger | None) -> Tls | None:
@@ -105,7 +111,7 @@ def _tls(config: NodeConfig, log: FilteringBoundLogger | None) -> Tls | None:
         raise ConfigError(str(error)) from error
 
 
-def _own(config: NodeConfig) -> tuple[str, str] | None:
+def _own(config: NodeConfig) -> Login | None:
     if config.sasl_username is None or config.sasl_password_file is None:
         return None
     password = _read("sasl.password.file", config.sasl_password_file).rstrip("\r\n")
@@ -113,7 +119,7 @@ def _own(config: NodeConfig) -> tuple[str, str] | None:
         raise ConfigError(
             f"sasl.password.file={config.sasl_password_file}: expected a password, the file is empty"
         )
-    return config.sasl_username, password
+    return Login(config.sasl_username, password, config.sasl_mechanism_of_nodes)
 
 
 def _read(setting: str, file: Path, *, is_secret: bool = True) -> str:

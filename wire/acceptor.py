@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from fencepost.wire.admission import Admission, C
+from fencepost.wire.auth import Logins
 from fencepost.wire.dispatch import Service
 from fencepost.wire.isolation import Isolation
 from fencepost.wire.k18_api_versions import ApiVersionsAnswer
@@ -21,7 +22,7 @@ class Acceptor(Protocol[C]):
     key_limits: Mapping[int, int]  # bytes of a request, by API key
     name: str
     log: LimitedLog
-    credentials: Mapping[str, str] | None
+    logins: Logins | None
     limits: ListenerLimits
     memory: RequestMemory
     stalls: Stalls

@@ -1,24 +1,29 @@
-"""SASL PLAIN: how a connection gets its principal.
+"""SASL: how a connection gets its principal, by PLAIN or by SCRAM (wire/scram.py).
 
-Order       SaslHandshake, then SaslAuthenticate, once; ApiVersions at any time. Anything else before
-            the principal is known is answered with ILLEGAL_SASL_STATE (34) and the connection closed.
-Safety      the first file to see a password, and the last: it is compared in constant time and never
-            logged. PLAIN sends it in the clear, so it is for loopback until there is TLS.
+Order       SaslHandshake, then SaslAuthenticate, once for PLAIN and twice for SCRAM; ApiVersions at any time.
+            Anything else before the principal is known is answered with ILLEGAL_SASL_STATE (34) and the
+            connection closed.
+Safety      a password of PLAIN is compared in constant time and never logged. PLAIN sends it as it is: it
+            is for loopback, or for TLS.
 Source      RFC 4616; Kafka SaslServerAuthenticator, PlainSaslServer.
 """
 
 import enum
 import hmac
+import secrets
 from collections.abc import Mapping
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 from fencepost.controller.authorization import ANONYMOUS
 from fencepost.wire.errors import IllegalSaslState, SaslAuthenticationFailed, UnsupportedSaslMechanism
-from fencepost.wire.k17_sasl_handshake import MECHANISMS, SaslHandshake, SaslMechanisms
+from fencepost.wire.k17_sasl_handshake import SaslHandshake, SaslMechanisms
+from fencepost.wire.scram import SCRAM_MECHANISMS, ScramServer, ScramUsers
 
 TOKEN_BYTES_MAX: Final = 64 * 1024
 USERS_MAX: Final = 10_000
 UNAUTHENTICATED_FRAME_BYTES_MAX: Final = 512 * 1024  # Kafka's sasl.server.max.receive.size
+NONCE_BYTES: Final = 24
 MECHANISM: Final = "PLAIN"
 
 
@@ -31,13 +36,32 @@ class Expects(enum.Enum):
     NOTHING = enum.auto()  # the principal is known
 
 
-class PlainServer:
-    """The server's side of SASL PLAIN on one connection. No I/O."""
+@dataclass(frozen=True, slots=True)
+class Logins:
+    """Who may log in at a listener: passwords by user, and the mechanisms that are enabled.
 
-    __slots__ = ("_credentials", "expects", "principal")
+    ``scram``: None if none of its mechanisms is.
+    """
 
-    def __init__(self, credentials: Mapping[str, str]) -> None:
-        self._credentials = credentials
+    passwords: Mapping[str, str] = field(repr=False)
+    mechanisms: tuple[str, ...] = (MECHANISM,)
+    scram: ScramUsers | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, passwords: Mapping[str, str], mechanisms: tuple[str, ...], key: bytes) -> "Logins":
+        """``key`` makes the salts of SCRAM. Takes milliseconds for each user and mechanism of SCRAM."""
+        scram = tuple(each for each in mechanisms if each in SCRAM_MECHANISMS)
+        return cls(passwords, mechanisms, ScramUsers(passwords, scram, key) if scram else None)
+
+
+class SaslServer:
+    """The server's side of the login of one connection. No I/O."""
+
+    __slots__ = ("_logins", "_scram", "expects", "principal")
+
+    def __init__(self, logins: Logins) -> None:
+        self._logins = logins
+        self._scram: ScramServer | None = None
         self.expects = Expects.HANDSHAKE
         self.principal = ANONYMOUS
 
@@ -45,22 +69,35 @@ class PlainServer:
         """Raises IllegalSaslState, UnsupportedSaslMechanism; the connection is closed then."""
         if self.expects is not Expects.HANDSHAKE:
             raise IllegalSaslState("SaslHandshake came twice")
-        if request.mechanism not in MECHANISMS:
+        enabled = self._logins.mechanisms
+        if request.mechanism not in enabled:
             raise UnsupportedSaslMechanism(
-                f"mechanism {request.mechanism!r} is not enabled; use {', '.join(MECHANISMS)}"
+                f"mechanism {request.mechanism[:50]!r} is not enabled; use {', '.join(enabled)}", enabled
             )
+        if request.mechanism in SCRAM_MECHANISMS and self._logins.scram is not None:
+            nonce = secrets.token_urlsafe(NONCE_BYTES)
+            self._scram = ScramServer(request.mechanism, self._logins.scram, nonce)
         self.expects = Expects.BARE_TOKEN if request.tokens_are_bare else Expects.TOKEN
-        return SaslMechanisms(MECHANISMS)
+        return SaslMechanisms(enabled)
 
-    def authenticate(self, token: bytes) -> None:
-        """Sets ``principal``. Raises IllegalSaslState, SaslAuthenticationFailed; close then."""
+    def authenticate(self, token: bytes) -> bytes:
+        """The token that answers; sets ``principal`` with the last one.
+
+        Raises IllegalSaslState, SaslAuthenticationFailed; close then.
+        """
         if self.expects not in (Expects.TOKEN, Expects.BARE_TOKEN):
             raise IllegalSaslState("SaslAuthenticate came before a SaslHandshake")
-        user = self._user_of(token)
-        if user is None:
-            raise SaslAuthenticationFailed("Authentication failed: Invalid username or password")
-        self.principal = f"User:{user}"
-        self.expects = Expects.NOTHING
+        answer = b""
+        if self._scram is None:
+            user = self._user_of(token)
+            if user is None:
+                raise SaslAuthenticationFailed("Authentication failed: Invalid username or password")
+        else:
+            answer, user = self._scram.respond(token), self._scram.user
+        if user is not None:
+            self.principal = f"User:{user}"
+            self.expects = Expects.NOTHING
+        return answer
 
     def _user_of(self, token: bytes) -> str | None:
         if len(token) > TOKEN_BYTES_MAX:
@@ -69,12 +106,24 @@ class PlainServer:
             authorization_id, user, password = token.decode().split("\0")
         except ValueError:  # not UTF-8, or not three parts
             return None
-        expected = self._credentials.get(user)
+        expected = self._logins.passwords.get(user)
         # Compared also for an unknown user, so that time does not tell who exists.
         matches = hmac.compare_digest(password.encode(), (expected or "").encode())
         if expected is None or not matches or authorization_id not in ("", user):
             return None
         return user
+
+
+class Login(NamedTuple):
+    """With what a client logs in."""
+
+    user: str
+    password: str
+    mechanism: str = MECHANISM
+
+    def __repr__(self) -> str:
+        """Without the password."""
+        return f"Login({self.user!r}, mechanism={self.mechanism!r})"
 
 
 def plain_token(user: str, password: str) -> bytes:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from fencepost.controller.errors import ApiError, ErrorCode, NotController, NotCoordinator, UnsupportedVersion
+from fencepost.wire.auth import Login
 from fencepost.wire.connection import CLIENT_ID, Connection, ConnectionLost, NotConnected, RequestTimeout
 from fencepost.wire.dispatch import Api, Q, R
 from fencepost.wire.k55_describe_quorum import DESCRIBE_QUORUM, DescribeQuorum
@@ -50,7 +51,7 @@ class ControllerClient:
         self,
         bootstrap: Sequence[Address],
         *,
-        sasl: tuple[str, str] | None = None,
+        sasl: Login | None = None,
         tls: Tls | None = None,
         rng: random.Random,
         clock: Callable[[], float] = time.monotonic,

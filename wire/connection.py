@@ -9,6 +9,7 @@ Steps       a large response is decoded in steps of the event loop, those behind
 """
 
 import asyncio
+import secrets
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -18,7 +19,7 @@ from typing import Any, Final, NamedTuple, cast
 from fencepost.controller.errors import ApiError, ErrorCode, UnsupportedVersion
 from fencepost.records.invariant import CorruptData, invariant
 from fencepost.wire import frame as framing
-from fencepost.wire.auth import MECHANISM, plain_token
+from fencepost.wire.auth import NONCE_BYTES, Login, plain_token
 from fencepost.wire.dispatch import Api, Q, R
 from fencepost.wire.k17_sasl_handshake import SASL_HANDSHAKE, SaslHandshake
 from fencepost.wire.k18_api_versions import (
@@ -30,6 +31,7 @@ from fencepost.wire.k18_api_versions import (
 )
 from fencepost.wire.k36_sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticate
 from fencepost.wire.listening import dial, host_port
+from fencepost.wire.scram import SCRAM_MECHANISMS, ScramClient
 from fencepost.wire.stalls import Stalls
 from fencepost.wire.steps import Steps
 from fencepost.wire.tls import Tls
@@ -85,13 +87,13 @@ class Connection(asyncio.Protocol):
         host: str,
         port: int,
         *,
-        sasl: tuple[str, str] | None = None,
+        sasl: Login | None = None,
         tls: Tls | None = None,
         timeout_s: float = TIMEOUT_S,
         client_id: str = CLIENT_ID,
         stalls: Stalls | None = None,
     ) -> "Connection":
-        """Connect, by ``tls`` if given, learn the versions, and log in if ``sasl`` gives (user, password).
+        """Connect, by ``tls`` if given, learn the versions, and log in if ``sasl`` says as whom.
 
         ``stalls``: the node's. Raises NotConnected, and the ApiError of a refused authentication.
         """
@@ -102,7 +104,7 @@ class Connection(asyncio.Protocol):
                 await dial(lambda: connection, host, port, tls)
                 await connection._negotiate(timeout_s)
                 if sasl is not None:
-                    await connection._authenticate(*sasl, timeout_s)
+                    await connection._authenticate(sasl, timeout_s)
         except (OSError, TimeoutError, ConnectionLost, RequestTimeout) as error:
             connection.close()
             reason = str(error) or "timed out"
@@ -361,10 +363,18 @@ class Connection(asyncio.Protocol):
             if api.min_version <= api.max_version
         }
 
-    async def _authenticate(self, user: str, password: str, timeout_s: float) -> None:
-        await self.call(SASL_HANDSHAKE, SaslHandshake(MECHANISM), version=1, timeout_s=timeout_s)
-        token = SaslAuthenticate(plain_token(user, password))
-        await self.call(SASL_AUTHENTICATE, token, timeout_s=timeout_s)
+    async def _authenticate(self, login: Login, timeout_s: float) -> None:
+        async def said(token: bytes) -> bytes:
+            answer = await self.call(SASL_AUTHENTICATE, SaslAuthenticate(token), timeout_s=timeout_s)
+            return answer.token
+
+        await self.call(SASL_HANDSHAKE, SaslHandshake(login.mechanism), version=1, timeout_s=timeout_s)
+        if login.mechanism not in SCRAM_MECHANISMS:
+            await said(plain_token(login.user, login.password))
+            return
+        nonce = secrets.token_urlsafe(NONCE_BYTES)
+        client = ScramClient(login.mechanism, login.user, login.password, nonce)
+        client.require_proof(await said(client.final(await said(client.first()))))
 
 
 def _settle(answer: "asyncio.Future[Any]", outcome: Any) -> None:

@@ -17,6 +17,10 @@ class UnsupportedSaslMechanism(ApiError):
 
     code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
 
+    def __init__(self, message: str = "", enabled: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.enabled = enabled
+
 
 class IllegalSaslState(ApiError):
     """A request out of order: SASL where it is over or not wanted, or something else before it is done."""

@@ -8,13 +8,11 @@ A refusal lists the mechanisms that would have done.
 from dataclasses import dataclass
 from typing import Final
 
-from fencepost.controller.errors import ApiError, ErrorCode
+from fencepost.controller.errors import ApiError
 from fencepost.wire.dispatch import BROKER, CONTROLLER, NEVER_FLEXIBLE, Api
-from fencepost.wire.errors import raise_for
+from fencepost.wire.errors import UnsupportedSaslMechanism, raise_for
 from fencepost.wire.request_limits import SMALL
 from fencepost.wire.schema import Buffer, Message
-
-MECHANISMS: Final = ("PLAIN",)
 
 _REQUEST: Final = Message(17, "request")
 _RESPONSE: Final = Message(17, "response")
@@ -48,7 +46,7 @@ def _encode_response(version: int, response: SaslMechanisms, throttle_ms: int) -
 
 
 def _refusal(version: int, request: SaslHandshake | None, error: ApiError, throttle_ms: int) -> bytes:
-    known = MECHANISMS if error.code == ErrorCode.UNSUPPORTED_SASL_MECHANISM else ()
+    known = error.enabled if isinstance(error, UnsupportedSaslMechanism) else ()
     return _RESPONSE.encode(version, {"error_code": error.code, "mechanisms": known})
 
 

@@ -18,6 +18,7 @@ from fencepost.controller.authorization import ANONYMOUS
 from fencepost.records.invariant import InvariantViolation, invariant
 from fencepost.wire.accepting import stop_accepting
 from fencepost.wire.admission import SWEEP_S, Admission
+from fencepost.wire.auth import Logins
 from fencepost.wire.dispatch import Context, Reply, Service, served
 from fencepost.wire.errors import IllegalSaslState
 from fencepost.wire.isolation import Isolation
@@ -53,7 +54,7 @@ SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 class Listener:
     """One listening socket and what it serves.
 
-    ``credentials`` (user -> password) are wanted iff the protocol is a SASL one, ``tls`` iff one of SSL.
+    ``logins`` are wanted iff the protocol is a SASL one, ``tls`` iff one of SSL.
     By SSL a client is whom its certificate says, if it shows one; else each is User:ANONYMOUS.
     ``features`` is called for each ApiVersions. With ``secret`` a client can prove that it
     is a node of this cluster. ``memory`` is the node's, shared by its listeners. ``halting`` and
@@ -67,7 +68,7 @@ class Listener:
         name: str,
         log: FilteringBoundLogger,
         security_protocol: SecurityProtocol = "PLAINTEXT",
-        credentials: Mapping[str, str] | None = None,
+        logins: Logins | None = None,
         tls: Tls | None = None,
         limits: ListenerLimits = DEFAULT_LIMITS,
         memory: RequestMemory | None = None,
@@ -90,7 +91,7 @@ class Listener:
             OWN_KEYS.isdisjoint(service), f"the listener serves {sorted(OWN_KEYS)} itself", listener=name
         )
         wants_sasl = security_protocol.startswith("SASL_")
-        invariant(wants_sasl == (credentials is not None), "credentials are for SASL, and SASL for them")
+        invariant(wants_sasl == (logins is not None), "logins are for SASL, and SASL for them")
         self._handshakes: TlsServer | None = None
         if security_protocol.endswith("SSL"):
             invariant(tls is not None, "a listener of SSL without a key", listener=name)
@@ -103,7 +104,7 @@ class Listener:
         }
         self.name = name
         self.log = LimitedLog(log.bind(listener=name))
-        self.credentials = credentials
+        self.logins = logins
         self.limits = limits
         self.memory = memory or RequestMemory()
         self.admission: Admission[ServerConnection] = Admission(limits, self.log)

@@ -1,13 +1,13 @@
 """One step of a SASL login: what a request of a connection without a principal may be, and its response."""
 
-from fencepost.wire.auth import PlainServer
+from fencepost.wire.auth import SaslServer
 from fencepost.wire.errors import IllegalSaslState
 from fencepost.wire.k17_sasl_handshake import SASL_HANDSHAKE, SaslMechanisms
 from fencepost.wire.k36_sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticated
 
 
 def login_step(
-    sasl: PlainServer, key: int, version: int, body: memoryview
+    sasl: SaslServer, key: int, version: int, body: memoryview
 ) -> SaslMechanisms | SaslAuthenticated:
     """The response to a request with that API key.
 
@@ -16,6 +16,5 @@ def login_step(
     if key == SASL_HANDSHAKE.key:
         return sasl.handshake(SASL_HANDSHAKE.decode_request(version, body))
     if key == SASL_AUTHENTICATE.key:
-        sasl.authenticate(SASL_AUTHENTICATE.decode_request(version, body).token)
-        return SaslAuthenticated()
+        return SaslAuthenticated(sasl.authenticate(SASL_AUTHENTICATE.decode_request(version, body).token))
     raise IllegalSaslState("authenticate first: this listener wants SASL")

@@ -17,7 +17,7 @@ from fencepost.controller.errors import ApiError, ErrorCode, UnsupportedVersion
 from fencepost.records.invariant import CorruptData
 from fencepost.wire import frame as framing
 from fencepost.wire.acceptor import Acceptor
-from fencepost.wire.auth import UNAUTHENTICATED_FRAME_BYTES_MAX, Expects, PlainServer
+from fencepost.wire.auth import UNAUTHENTICATED_FRAME_BYTES_MAX, Expects, SaslServer
 from fencepost.wire.dispatch import API_VERSIONS_KEY, Api, Context, Proof
 from fencepost.wire.k18_api_versions import ApiVersionsAnswer
 from fencepost.wire.login import login_step
@@ -43,10 +43,10 @@ class ServerConnection(asyncio.Protocol):
         self._listener, self.loop = listener, loop
         self._apis = listener.apis
         self._transport: asyncio.Transport | None = None
-        self._sasl: PlainServer | None = None
+        self._sasl: SaslServer | None = None
         bound = listener.limits.frame_bytes_max
-        if listener.credentials is not None:
-            self._sasl = PlainServer(listener.credentials)
+        if listener.logins is not None:
+            self._sasl = SaslServer(listener.logins)
             bound = min(bound, UNAUTHENTICATED_FRAME_BYTES_MAX)
         self._splitter = framing.Splitter(bound, listener.key_limits)
         self._raw_client_id = b"\xff"  # no client id is these bytes: they are not UTF-8
@@ -354,7 +354,7 @@ class ServerConnection(asyncio.Protocol):
     # Until the principal is known
 
     def _serve_unauthenticated(
-        self, sasl: PlainServer, key: int, body: memoryview, reply: ServerReply
+        self, sasl: SaslServer, key: int, body: memoryview, reply: ServerReply
     ) -> None:
         try:
             outcome = login_step(sasl, key, reply.version, body)
@@ -364,14 +364,14 @@ class ServerConnection(asyncio.Protocol):
         self._adopt_principal(sasl)
         reply(outcome)
 
-    def _take_bare_token(self, sasl: PlainServer, token: bytes) -> None:
+    def _take_bare_token(self, sasl: SaslServer, token: bytes) -> None:
         try:
-            sasl.authenticate(token)
+            answer = sasl.authenticate(token)
         except ApiError as error:
             self._refuse_login(error, None)
             return
         self._adopt_principal(sasl)
-        self.answer(framing.raw_frame(b""), 0)
+        self.answer(framing.raw_frame(answer), 0)
 
     def _refuse_login(self, error: ApiError, reply: ServerReply | None) -> None:
         """Reply and close after a while in which nothing is read or held: guessing takes time, not memory."""
@@ -390,7 +390,7 @@ class ServerConnection(asyncio.Protocol):
         self._busy, self._muted = False, True  # it may be closed for another one meanwhile
         self._timer = self.loop.call_later(delay_ms / 1000, refuse)
 
-    def _adopt_principal(self, sasl: PlainServer) -> None:
+    def _adopt_principal(self, sasl: SaslServer) -> None:
         if sasl.expects is not Expects.NOTHING:
             return
         self._sasl = None

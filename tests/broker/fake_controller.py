@@ -35,6 +35,7 @@ from fencepost.controller.transactions.describe import (
     ListTransactionsAnswer,
 )
 from fencepost.records.types import BrokerEpoch, NodeId, ProducerId
+from fencepost.wire.auth import Logins
 from fencepost.wire.dispatch import Api, Context, Endpoint, Reply
 from fencepost.wire.k03_metadata import (
     METADATA,
@@ -157,7 +158,7 @@ class FakeController:
             name="CONTROLLER",
             log=self.log,
             security_protocol="PLAINTEXT" if self._credentials is None else "SASL_PLAINTEXT",
-            credentials=self._credentials,
+            logins=None if self._credentials is None else Logins(self._credentials),
             secret=known_secret(self.node_id, CLUSTER_ID) if self.proves else None,
         )
         await self._listener.start(HOST, port)

@@ -24,6 +24,7 @@ from fencepost.controller.errors import (
 )
 from fencepost.controller.transactions.group_init import MemberAssignment
 from fencepost.records.types import ProducerId
+from fencepost.wire.auth import Login
 from fencepost.wire.errors import SaslAuthenticationFailed
 from fencepost.wire.k03_metadata import METADATA, BrokerNode, Metadata, TopicQuery
 from fencepost.wire.k10_find_coordinator import FIND_COORDINATOR, GROUP, TRANSACTION, FindCoordinator
@@ -390,8 +391,8 @@ def test_a_broker_speaks_as_its_own_principal_and_asks_its_clients_for_theirs(tm
             await on.broker.ready()
             assert {context.principal for context in controller.contexts[62]} == {"User:broker-1"}
             assert controller.asked[62][0].endpoints[0].security_protocol == 2
-            (await on.client(("alice", "secret"))).close()
+            (await on.client(Login("alice", "secret"))).close()
             with pytest.raises(SaslAuthenticationFailed):
-                await on.client(("alice", "wrong"))
+                await on.client(Login("alice", "wrong"))
 
     play(story)

@@ -15,6 +15,7 @@ from fencepost.records.types import NodeId
 from fencepost.settings.config import Address, ListenerAddress, NodeConfig
 from fencepost.settings.credentials import read_credentials
 from fencepost.settings.node_identity import Identity
+from fencepost.wire.auth import Login
 from fencepost.wire.connection import Connection
 from fencepost.wire.k60_describe_cluster import ClusterNode
 from fencepost.wire.secret_proof import COORDINATOR, prove
@@ -59,7 +60,7 @@ class Stage:
         self.port = config.client_listener.address.port
         self.itself = ClusterNode(1, "127.0.0.1", self.port)
 
-    async def client(self, sasl: tuple[str, str] | None = None) -> Connection:
+    async def client(self, sasl: Login | None = None) -> Connection:
         return await Connection.open("127.0.0.1", self.port, sasl=sasl)
 
     async def coordinator(self) -> Connection:

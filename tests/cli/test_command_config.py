@@ -6,6 +6,7 @@ import pytest
 
 from fencepost.cluster.command_config import read_access
 from fencepost.cluster.console import Unreadable, WrongUsage
+from fencepost.wire.auth import Login
 from tests.certificates import Authority
 from tests.secret_files import write_secret
 from tests.together import table
@@ -44,7 +45,7 @@ READ = [
 @table(("text", "sasl", "by_tls"), READ)
 def test_what_is_read(tmp_path: Path, text: str, sasl: tuple[str, str] | None, by_tls: bool) -> None:
     access = read_access(file_of(tmp_path, text))
-    assert access.sasl == sasl
+    assert access.sasl == (None if sasl is None else Login(*sasl))
     assert (access.tls is not None) is by_tls
 
 

@@ -33,6 +33,8 @@ def config(folder: Path) -> Any:
         client_listener=SimpleNamespace(name="CLIENTS"),
         listeners=(SimpleNamespace(name="CLIENTS"), SimpleNamespace(name="CONTROLLER")),
         security_protocol=lambda name: "SASL_PLAINTEXT",
+        sasl_mechanisms=("PLAIN",),
+        sasl_mechanism_of_nodes="PLAIN",
         tls_settings=TlsSettings(),
         links_use_tls=False,
         uses_tls=lambda name: False,

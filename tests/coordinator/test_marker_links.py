@@ -12,6 +12,7 @@ from fencepost.controller.authorization import Operation
 from fencepost.controller.errors import ApiError, ClusterAuthorizationFailed, ErrorCode
 from fencepost.coordinator.marker_links import AnnouncementLinks, MarkerLinks
 from fencepost.records.types import BrokerId
+from fencepost.wire.auth import Login, Logins
 from fencepost.wire.connection import ConnectionLost, RequestTimeout
 from fencepost.wire.dispatch import Context, Endpoint, Reply
 from fencepost.wire.k27_write_txn_markers import (
@@ -68,7 +69,7 @@ async def send(links: MarkerLinks, broker_id: int, port: int) -> Any:
     return await asyncio.wait_for(told.outcome, 20)
 
 
-def run(story: Callable[[MarkerLinks], Any], sasl: tuple[str, str] | None = None) -> None:
+def run(story: Callable[[MarkerLinks], Any], sasl: Login | None = None) -> None:
     """Run a story with links that are closed at its end."""
 
     async def whole() -> None:
@@ -140,17 +141,15 @@ def test_silence_is_told_and_others_do_not_wait_for_it(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("sasl", "told"),
     [
-        pytest.param(("node", "secret"), {0}, id="its-own-credentials"),
-        pytest.param(("node", "wrong"), ErrorCode.SASL_AUTHENTICATION_FAILED, id="wrong-password"),
+        pytest.param(Login("node", "secret"), {0}, id="its-own-credentials"),
+        pytest.param(Login("node", "wrong"), ErrorCode.SASL_AUTHENTICATION_FAILED, id="wrong-password"),
         pytest.param(None, set(), id="none-so-no-partition-is-answered"),
     ],
 )
-def test_a_listener_with_sasl_is_given_the_nodes_own_credentials(
-    sasl: tuple[str, str] | None, told: object
-) -> None:
+def test_a_listener_with_sasl_is_given_the_nodes_own_credentials(sasl: Login | None, told: object) -> None:
     async def story(links: MarkerLinks) -> None:
         listener = await broker(
-            writes([]), security_protocol="SASL_PLAINTEXT", credentials={"node": "secret"}
+            writes([]), security_protocol="SASL_PLAINTEXT", logins=Logins({"node": "secret"})
         )
         outcome = await send(links, 1, listener.port)
         await listener.stop()

@@ -15,6 +15,7 @@ import pytest
 
 from fencepost.controller.errors import ApiError, InvalidRequest
 from fencepost.records.invariant import CorruptData, InvariantViolation
+from fencepost.wire.auth import Logins
 from fencepost.wire.dispatch import Api, Context, Endpoint, Reply, Service
 from fencepost.wire.frame import DETACHED_BYTES_MIN
 from fencepost.wire.limited_log import LINES_MAX
@@ -78,7 +79,7 @@ def test_hostile_requests_are_answered_or_close_their_connection(seed: int, sasl
     service = everything()
     options: dict[str, Any] = {}
     if sasl:
-        options = {"security_protocol": "SASL_PLAINTEXT", "credentials": {"alice": "secret"}}
+        options = {"security_protocol": "SASL_PLAINTEXT", "logins": Logins({"alice": "secret"})}
     listener = Listener(service, name="X", log=log, **options)
     messages = Messages(rng)
     answered = closed = 0
@@ -120,7 +121,7 @@ def test_the_listeners_own_requests_at_their_limits(api: Api[Any, Any], login: b
         log=log,
         secret=known_secret(),
         security_protocol="SASL_PLAINTEXT",
-        credentials={"alice": "secret"},
+        logins=Logins({"alice": "secret"}, ("PLAIN",)),
     )
     for each in largest(api):
         for version in api.versions:
@@ -162,7 +163,7 @@ def test_a_decoder_that_fails_costs_its_connection(error: Exception, sasl: bool)
     service: Service = {67: (broken, Echo(67))}
     options: dict[str, Any] = {}
     if sasl:
-        options = {"security_protocol": "SASL_PLAINTEXT", "credentials": {"alice": "secret"}}
+        options = {"security_protocol": "SASL_PLAINTEXT", "logins": Logins({"alice": "secret"})}
     listener = Listener(service, name="X", log=log, count_failed=failed.append, halting=(Halts,), **options)
     wire = Wire()
     clock = Clock()

@@ -77,7 +77,7 @@ def test_the_largest_requests_to_the_listener_itself(nodes: Nodes, purpose: str,
 
 def settings_of(target: Target) -> dict[str, str]:
     assert target.sasl is not None
-    user, password = target.sasl
+    user, password, _mechanism = target.sasl
     return {
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": "PLAIN",

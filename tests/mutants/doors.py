@@ -19,9 +19,37 @@ CONFIG: Final = "tests/settings/test_config.py::"
 LISTENERS: Final = "tests/processes/test_listeners.py::"
 
 TLS: Final = "tests/wire/test_tls.py::"
+SCRAM: Final = "tests/wire/test_scram.py::"
 
 DOORS: Final = (
     *ACL_MUTANTS,
+    Mutant(
+        "scram-proof-not-compared",
+        "a login by SCRAM needs a proof that fits",
+        "wire/scram.py",
+        "        if not hmac.compare_digest(stored, credential.stored_key):\n",
+        "        if False:\n",
+        (
+            SCRAM + "test_a_wrong_proof_is_refused_without_saying_what_was_wrong",
+            SCRAM + "test_a_broken_last_token_is_refused",
+        ),
+    ),
+    Mutant(
+        "scram-nonce-not-compared",
+        "a proof of SCRAM is of one login",
+        "wire/scram.py",
+        '        if found is None or self.user is not None or found["nonce"] != self._nonce:\n',
+        "        if found is None or self.user is not None:\n",
+        (SCRAM + "test_a_proof_is_of_one_login",),
+    ),
+    Mutant(
+        "scram-server-not-verified",
+        "the client of SCRAM verifies that the server knows the user",
+        "wire/scram.py",
+        "        if not self._expected or not hmac.compare_digest(server_final, self._expected):\n",
+        "        if False:\n",
+        (SCRAM + "test_a_server_that_does_not_know_the_user_is_refused",),
+    ),
     Mutant(
         "servers-certificate-not-verified",
         "a client verifies that an authority it trusts signed the server's certificate",

@@ -38,6 +38,7 @@ KEYS = (
     "inter.broker.listener.name=INSIDE",
     "listener.security.protocol.map=INSIDE:SSL,OUTSIDE:SASL_SSL,CONTROLLER:SSL",
     "fencepost.metrics.security.protocol=SSL",
+    "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
 )
 
 
@@ -95,7 +96,7 @@ def confluent(nodes: Nodes, folder: Path, **more: Any) -> dict[str, Any]:
         "bootstrap.servers": outside(nodes),
         "security.protocol": "SASL_SSL",
         "ssl.ca.location": str(folder / "ca.pem"),
-        "sasl.mechanism": "PLAIN",
+        "sasl.mechanism": "SCRAM-SHA-512",
         "sasl.username": USER,
         "sasl.password": PASSWORD,
         **more,
@@ -123,7 +124,8 @@ def test_librdkafka_does_transactions_by_a_login_inside_tls(nodes: Nodes, folder
     consumer.close()
 
 
-def test_kafka_python_and_aiokafka_log_in_inside_tls(nodes: Nodes, folder: Path) -> None:
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_kafka_python_and_aiokafka_log_in_inside_tls(nodes: Nodes, folder: Path, mechanism: str) -> None:
     from aiokafka import AIOKafkaProducer
     from aiokafka.helpers import create_ssl_context
     from kafka import KafkaProducer
@@ -131,7 +133,7 @@ def test_kafka_python_and_aiokafka_log_in_inside_tls(nodes: Nodes, folder: Path)
     login: dict[str, Any] = {
         "bootstrap_servers": outside(nodes).split(","),
         "security_protocol": "SASL_SSL",
-        "sasl_mechanism": "PLAIN",
+        "sasl_mechanism": mechanism,
         "sasl_plain_username": USER,
         "sasl_plain_password": PASSWORD,
     }
@@ -164,6 +166,7 @@ def test_commands_take_kafkas_properties(nodes: Nodes, folder: Path) -> None:
     )
     for name, more in (
         ("by-name", f"sasl.username={USER}\nsasl.password={PASSWORD}\n"),
+        ("by-scram", f"sasl.mechanism=SCRAM-SHA-256\nsasl.username={USER}\nsasl.password={PASSWORD}\n"),
         ("by-jaas", f'sasl.jaas.config=x required username="{USER}" password="{PASSWORD}";\n'),
     ):
         write_secret(folder / name, login + more)

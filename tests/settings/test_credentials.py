@@ -7,6 +7,7 @@ import pytest
 from fencepost.records.types import NodeId
 from fencepost.settings.config import Address, ConfigError, ListenerAddress, NodeConfig
 from fencepost.settings.credentials import Credentials, read_credentials
+from fencepost.wire.auth import Login
 from tests.secret_files import write_secret
 from tests.together import table
 
@@ -43,15 +44,14 @@ def test_without_settings_there_are_no_credentials(tmp_path: Path) -> None:
 
 @table("text", ["s3cret", "s3cret\n", "s3cret\r\n"], ids=repr)
 def test_a_password_is_the_file_without_its_line_end(tmp_path: Path, text: str) -> None:
-    assert read(config(tmp_path, password=text)).own == ("broker-1", "s3cret")
+    assert read(config(tmp_path, password=text)).own == Login("broker-1", "s3cret")
 
 
 def test_users_are_read_line_by_line(tmp_path: Path) -> None:
     text = "# comment\n\nalice=a=b\n bob = c \n"
-    assert read(config(tmp_path, users=text)).users["CLIENTS"] == {
-        "alice": "a=b",
-        "bob": "c",
-    }
+    logins = read(config(tmp_path, users=text)).users["CLIENTS"]
+    assert logins is not None
+    assert logins.passwords == {"alice": "a=b", "bob": "c"}
 
 
 BAD_USERS = [

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from fencepost.wire.admission import LOGIN_SWEEPS, PACE_BYTES, PACE_SWEEPS
+from fencepost.wire.auth import Logins
 from fencepost.wire.dispatch import Service
 from fencepost.wire.k00_produce import PRODUCE
 from fencepost.wire.k17_sasl_handshake import SASL_HANDSHAKE, SaslHandshake
@@ -193,7 +194,7 @@ def test_a_frame_that_waits_for_us_is_not_slow() -> None:
     assert house.gone == "a"
 
 
-SASL = {"security_protocol": "SASL_PLAINTEXT", "credentials": {"alice": "secret"}}
+SASL = {"security_protocol": "SASL_PLAINTEXT", "logins": Logins({"alice": "secret"})}
 
 
 def login(token: bytes) -> bytes:

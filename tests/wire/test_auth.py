@@ -9,7 +9,9 @@ from fencepost.wire.auth import (
     TOKEN_BYTES_MAX,
     UNAUTHENTICATED_FRAME_BYTES_MAX,
     Expects,
-    PlainServer,
+    Login,
+    Logins,
+    SaslServer,
     plain_token,
 )
 from fencepost.wire.client import Connection, NotConnected
@@ -23,7 +25,7 @@ from tests.together import table
 from tests.wire.stage import ASK, Blocks, RawClient, allocate, blocks_service, framed, listening
 
 USERS = {"alice": "wonder land", "bob": "", "zoë": "päss"}
-SASL = {"security_protocol": "SASL_PLAINTEXT", "credentials": USERS}
+SASL = {"security_protocol": "SASL_PLAINTEXT", "logins": Logins(USERS)}
 
 
 @table(
@@ -46,7 +48,7 @@ SASL = {"security_protocol": "SASL_PLAINTEXT", "credentials": USERS}
     ],
 )
 def test_tokens(token: bytes, principal: str | None) -> None:
-    server = PlainServer(USERS)
+    server = SaslServer(Logins(USERS))
     server.handshake(SaslHandshake("PLAIN"))
     if principal is None:
         with pytest.raises(SaslAuthenticationFailed, match="Invalid username or password"):
@@ -58,7 +60,7 @@ def test_tokens(token: bytes, principal: str | None) -> None:
 
 
 def test_orders_of_the_server() -> None:
-    server = PlainServer(USERS)
+    server = SaslServer(Logins(USERS))
     with pytest.raises(IllegalSaslState):
         server.authenticate(plain_token("bob", ""))
     with pytest.raises(UnsupportedSaslMechanism, match="'SCRAM-SHA-256' is not enabled; use PLAIN"):
@@ -230,17 +232,17 @@ def test_frames_are_small_until_the_principal_is_known() -> None:
 def test_our_client_authenticates() -> None:
     async def story() -> None:
         async with listening(blocks_service(), **SASL) as (listener, _):
-            connection = await Connection.open("127.0.0.1", listener.port, sasl=("alice", "wonder land"))
+            connection = await Connection.open("127.0.0.1", listener.port, sasl=Login("alice", "wonder land"))
             assert await connection.call(ALLOCATE_PRODUCER_IDS, ASK) == ProducerIdBlock(10, 10)  # type: ignore[arg-type]
             connection.close()
             with pytest.raises(SaslAuthenticationFailed):
-                await Connection.open("127.0.0.1", listener.port, sasl=("alice", "guess"))
+                await Connection.open("127.0.0.1", listener.port, sasl=Login("alice", "guess"))
             connection = await Connection.open("127.0.0.1", listener.port)
             with pytest.raises(IllegalSaslState):
                 await connection.call(ALLOCATE_PRODUCER_IDS, AllocateProducerIds(1, 1))  # type: ignore[arg-type]
             connection.close()
             port = listener.port
         with pytest.raises(NotConnected):
-            await Connection.open("127.0.0.1", port, sasl=("alice", "wonder land"))
+            await Connection.open("127.0.0.1", port, sasl=Login("alice", "wonder land"))
 
     asyncio.run(story())

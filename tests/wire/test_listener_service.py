@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from fencepost.records.invariant import InvariantViolation
+from fencepost.wire.auth import Logins
 from fencepost.wire.k18_api_versions import API_VERSIONS, ApiVersions, Features, FinalizedFeature
 from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 from fencepost.wire.listener import Listener
@@ -52,10 +53,10 @@ def test_a_service_cannot_take_the_listeners_own_apis(key: int) -> None:
     "options",
     [
         pytest.param({"security_protocol": "SASL_PLAINTEXT"}, id="sasl-without-users"),
-        pytest.param({"credentials": {"a": "b"}}, id="users-without-sasl"),
+        pytest.param({"logins": Logins({"a": "b"})}, id="users-without-sasl"),
     ],
 )
 def test_sasl_and_credentials_come_together(options: dict[str, Any]) -> None:
     log, _ = capturing_log()
-    with pytest.raises(InvariantViolation, match="credentials"):
+    with pytest.raises(InvariantViolation, match="logins"):
         Listener(blocks_service(), name="X", log=log, **options)

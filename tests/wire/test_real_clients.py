@@ -10,6 +10,7 @@ from aiokafka import AIOKafkaProducer
 from confluent_kafka.admin import AdminClient
 
 from fencepost.records.types import NodeId, Offset, ProducerId, Term
+from fencepost.wire.auth import Logins
 from fencepost.wire.dispatch import Context, Reply, Service
 from fencepost.wire.k03_metadata import METADATA, BrokerNode, MetadataAnswer
 from fencepost.wire.k22_init_producer_id import INIT_PRODUCER_ID, InitProducerIdAnswer
@@ -83,10 +84,14 @@ class PretendBroker:
         reply(DescribeQuorumAnswer.of(partition, nodes))
 
 
-SASL = {"security_protocol": "SASL_PLAINTEXT", "credentials": {USER: PASSWORD}}
+BY_SCRAM = [
+    {"security_protocol": "SASL_PLAINTEXT", "logins": Logins.of({USER: PASSWORD}, (each,), b"salts")}
+    for each in ("SCRAM-SHA-256", "SCRAM-SHA-512")
+]
+SASL = {"security_protocol": "SASL_PLAINTEXT", "logins": Logins({USER: PASSWORD})}
 
 
-@pytest.fixture(params=[{}, SASL], ids=["plaintext", "sasl"])
+@pytest.fixture(params=[{}, SASL, *BY_SCRAM], ids=["plaintext", "sasl", "scram-256", "scram-512"])
 def broker(request: pytest.FixtureRequest) -> Iterator[PretendBroker]:
     pretend = PretendBroker(**request.param)
     yield pretend
@@ -95,11 +100,11 @@ def broker(request: pytest.FixtureRequest) -> Iterator[PretendBroker]:
 
 def login(broker: PretendBroker, spell: Callable[[str], str] = str) -> dict[str, str]:
     """The client's settings for the listener's security, in the client's spelling."""
-    if broker.listener.credentials is None:
+    if broker.listener.logins is None:
         return {}
     return {
         spell("security_protocol"): "SASL_PLAINTEXT",
-        spell("sasl_mechanism"): "PLAIN",
+        spell("sasl_mechanism"): broker.listener.logins.mechanisms[0],
         spell("sasl_plain_username"): USER,
         spell("sasl_plain_password"): PASSWORD,
     }
