@@ -1,17 +1,20 @@
-"""A real node whose wall clock is eight days ahead: it deletes nothing until an operator accepts the clock.
+"""Real nodes whose wall clocks are eight days ahead or back: nothing is deleted or expired by them."""
 
-The clock is moved by a library that is loaded before the C library, for the one process; the machine's stays.
-"""
-
+import contextlib
 import shutil
-import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import confluent_kafka
 import pytest
 
 from fencepost.cluster import lifecycle
-from tests.harness.nodes import NO_QUOTA, Nodes, running, wait_for
+from fencepost.cluster.local_cluster import create_cluster
+from fencepost.records.types import NodeId
+from tests.harness.moved_clocks import MovedClock, compiled
+from tests.harness.nodes import JSON_LOGS, NO_QUOTA, Nodes, ended_clean, wait_for
+from tests.ports import cluster_port
 from tests.processes.raw_client import RawClient
 from tests.processes.txn_requests import Pair, write
 
@@ -20,31 +23,51 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler"),
 ]
 
-AHEAD_S = 8 * 24 * 3600
-SHIM = f"""
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <time.h>
-
-int clock_gettime(clockid_t clock, struct timespec *now) {{
-    static int (*next)(clockid_t, struct timespec *);
-    if (next == 0) next = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
-    int failed = next(clock, now);
-    if (clock == CLOCK_REALTIME) now->tv_sec += {AHEAD_S};
-    return failed;
-}}
-"""
-SETTINGS = ("log.retention.check.interval.ms=100", "log.segment.bytes=14", "log.retention.ms=86400000")
+DAYS_S = 8 * 24 * 3600
+SETTINGS = (
+    NO_QUOTA,
+    "log.retention.check.interval.ms=100",
+    "log.segment.bytes=14",
+    "log.retention.ms=86400000",
+    "transaction.remove.expired.transaction.cleanup.interval.ms=100",
+    "offsets.retention.check.interval.ms=100",
+)
 BY_AGE, BY_SIZE = "by-age", "by-size"
 RETRIED = frozenset((3, 6))
 NO_PRODUCER: Pair = (-1, -1)
 
 
-def write_once(nodes: Nodes, topic: str, text: str) -> None:
+class Clocks:
+    """A cluster whose nodes have clocks that a test moves."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self.nodes = nodes
+        self._moved = {each: MovedClock(nodes.node(each).directory) for each in nodes.node_ids}
+
+    def move(self, seconds: int, *node_ids: int) -> None:
+        """These clocks jump; each node says so once."""
+        for node_id in node_ids:
+            self._moved[NodeId(node_id)].move(seconds)
+        for node_id in node_ids:
+            self.nodes.await_event(node_id, "clock_jumped" if seconds else "clock_is_back")
+
+
+@contextlib.contextmanager
+def clocks(folder: Path, count: int) -> Iterator[Clocks]:
+    """New nodes, up, each with a clock of its own."""
+    nodes = Nodes(create_cluster(folder / "cluster", count, cluster_port(), (JSON_LOGS, *SETTINGS)))
+    made = Clocks(nodes)
+    with pytest.MonkeyPatch.context() as patched, ended_clean(nodes):
+        patched.setenv("LD_PRELOAD", str(compiled(folder)))
+        nodes._children += lifecycle.bring_up(nodes.cluster).values()
+        yield made
+
+
+def write_once(nodes: Nodes, topic: str, text: str, at: int = 1) -> None:
     """A record of this moment by the machine's clock."""
 
     def look() -> bool:
-        with RawClient(nodes.address(1, "client")) as client:
+        with RawClient(nodes.address(at, "client")) as client:
             answer = client.call(write(None, NO_PRODUCER, topic, 0, -1, text, int(time.time() * 1000)))
         (found,) = answer.responses[0].partition_responses
         assert int(found.error_code) in (0, *RETRIED)
@@ -58,27 +81,113 @@ def earliest(nodes: Nodes, topic: str) -> int:
     return int(row["Offset"])
 
 
-def test_a_clock_eight_days_ahead_deletes_nothing_until_it_is_accepted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source, shim = tmp_path / "shim.c", tmp_path / "shim.so"
-    source.write_text(SHIM)
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", shim, source, "-ldl"], check=True)
-    with running(tmp_path / "cluster", NO_QUOTA, *SETTINGS, count=1) as nodes:
-        nodes.run("topics", "create", "--topic", BY_AGE)
-        nodes.run("topics", "create", "--topic", BY_SIZE, "--config", "retention.bytes=1")
+def used(nodes: Nodes, transactional_id: str, topic: str) -> None:
+    """A transactional id and a group that are not used again."""
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": nodes.bootstrap, "transactional.id": transactional_id}
+    )
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, b"x", partition=0)
+    producer.commit_transaction(30)
+    words = ("transactions", "describe", "--transactional-id", transactional_id)
+    wait_for("the marker", lambda: nodes.read(*words)["TransactionState"] == "CompleteCommit")
+    consumer = confluent_kafka.Consumer(
+        {"bootstrap.servers": nodes.bootstrap, "group.id": transactional_id, "enable.auto.commit": False}
+    )
+    place = confluent_kafka.TopicPartition(topic, 0, 1)
+    consumer.commit(offsets=[place], asynchronous=False)
+    consumer.close()
+
+
+def known(nodes: Nodes) -> tuple[set[str], set[str]]:
+    """Transactional ids, and groups with an offset."""
+    ids = {row["TransactionalId"] for row in nodes.read("transactions", "list")}
+    return ids, {row["GROUP"] for row in nodes.read("groups", "list")}
+
+
+def maintained(nodes: Nodes) -> None:
+    """Each node has looked for what to delete, and deleted what is too much."""
+    for node_id in nodes.node_ids:
+        topic = f"{BY_SIZE}-{node_id}"
+        write_once(nodes, topic, "first", node_id)
+        begin = earliest(nodes, topic)
         for number in range(3):
-            write_once(nodes, BY_AGE, str(number))
+            write_once(nodes, topic, str(number), node_id)
+        wait_for(f"node {node_id} deletes what is too much", lambda: earliest(nodes, topic) >= begin + 2)  # noqa: B023
+
+
+def created(nodes: Nodes) -> None:
+    for node_id in nodes.node_ids:
+        at = ("--replica-assignment", str(node_id))
+        nodes.run("topics", "create", "--topic", f"{BY_AGE}-{node_id}", *at)
+        nodes.run("topics", "create", "--topic", f"{BY_SIZE}-{node_id}", *at, "--config", "retention.bytes=1")
+        for number in range(3):
+            write_once(nodes, f"{BY_AGE}-{node_id}", str(number), node_id)
+
+
+def begins(nodes: Nodes) -> list[int]:
+    return [earliest(nodes, f"{BY_AGE}-{node_id}") for node_id in nodes.node_ids]
+
+
+def test_a_clock_eight_days_ahead_deletes_nothing_until_it_is_accepted(tmp_path: Path) -> None:
+    with clocks(tmp_path, 1) as moved:
+        nodes = moved.nodes
+        created(nodes)
         nodes.kill(1)
-        with monkeypatch.context() as patched:
-            patched.setenv("LD_PRELOAD", str(shim))
-            nodes._children += lifecycle.bring_up(nodes.cluster).values()
+        moved._moved[NodeId(1)].move(DAYS_S)
+        nodes._children += lifecycle.bring_up(nodes.cluster).values()
         nodes.await_event(1, "clock_jumped")
-        for number in range(3):
-            write_once(nodes, BY_SIZE, str(number))
-        wait_for("what is too much is deleted", lambda: earliest(nodes, BY_SIZE) >= 2)
-        assert earliest(nodes, BY_AGE) == 0
+        maintained(nodes)
+        assert begins(nodes) == [0]
         nodes.run("storage", "accept-clock", "--node", 1)
         nodes.await_event(1, "clock_accepted")
-        wait_for("what is too old is deleted", lambda: earliest(nodes, BY_AGE) >= 2)
+        wait_for("what is too old is deleted", lambda: begins(nodes) >= [2])
         assert len(nodes.events(1, "clock_jumped")) == 1
+
+
+def test_clocks_of_all_nodes_eight_days_ahead_delete_and_expire_nothing(tmp_path: Path) -> None:
+    """They agree, and all jumped: no majority makes that true. An operator does."""
+    with clocks(tmp_path, 3) as moved:
+        nodes = moved.nodes
+        created(nodes)
+        used(nodes, "idle", f"{BY_AGE}-1")
+        moved.move(DAYS_S, *nodes.node_ids)
+        maintained(nodes)
+        used(nodes, "used-meanwhile", f"{BY_AGE}-2")
+        maintained(nodes)
+        assert begins(nodes) == [0, 0, 0]
+        assert known(nodes) == ({"idle", "used-meanwhile"},) * 2
+        for node_id in nodes.node_ids:
+            nodes.run("storage", "accept-clock", "--node", node_id)
+        for node_id in nodes.node_ids:
+            nodes.await_event(node_id, "clock_accepted")
+        wait_for("what is too old is deleted", lambda: min(begins(nodes)) >= 2)
+        for node_id in nodes.node_ids:
+            assert len(nodes.events(node_id, "clock_jumped")) == 1, "one warning"
+            assert not nodes.events(node_id, "clock_agrees_with_a_majority")
+
+
+@pytest.mark.parametrize("how_many", [1, 3])
+def test_clocks_eight_days_back_expire_nothing_early_once_they_are_right_again(
+    tmp_path: Path, how_many: int
+) -> None:
+    """What is used meanwhile has no stamp of eight days ago, by the leader's clock least of all."""
+    with clocks(tmp_path, 3) as moved:
+        nodes = moved.nodes
+        created(nodes)
+        used(nodes, "idle", f"{BY_AGE}-1")
+        leader = nodes.leader()
+        back = [leader] if how_many == 1 else nodes.node_ids
+        moved.move(-DAYS_S, *back)
+        maintained(nodes)
+        used(nodes, "used-meanwhile", f"{BY_AGE}-2")
+        moved.move(0, *back)
+        maintained(nodes)
+        nodes.kill(leader)  # another leads, and compares the stamps with its own clock
+        nodes._children += lifecycle.bring_up(nodes.cluster).values()
+        maintained(nodes)
+        assert begins(nodes) == [0, 0, 0]
+        assert known(nodes) == ({"idle", "used-meanwhile"},) * 2
+        for node_id in nodes.node_ids:
+            assert len(nodes.events(node_id, "clock_jumped")) == (node_id in back), "one warning"
