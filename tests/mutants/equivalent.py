@@ -24,4 +24,11 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
         "- is_full = number < len(log.segments) - 1\n+ is_full = number <= len(log.segments) - 1",
     ): "the time index of the last segment is made again, and is the same",
     ("broker/log/segment.py", "- self._open()\n+ pass"): "the write opens the file itself, before it writes",
+    (
+        "quorum/firewall.py",
+        (
+            "- if message.next_index < 1 or message.next_index > self._journal.last_index + 1:\n"
+            "+ if message.next_index < 2 or message.next_index > self._journal.last_index + 1:"
+        ),
+    ): "every log has the same entry 1, so no follower says that it needs it",
 }

@@ -27,6 +27,7 @@ from typing import Any, Final
 import confluent_kafka
 
 from fencepost.cluster import lifecycle, state
+from fencepost.cluster.console import Failed
 from fencepost.cluster.local_cluster import create_cluster
 from tests.harness.failing_calls import FOREVER, Faults, compiled
 from tests.harness.nodes import JSON_LOGS, NO_QUOTA, Nodes
@@ -76,6 +77,7 @@ class Fault:
     skipped: int
     count: int
     leads: bool  # the node is the leader
+    starts: bool  # it was killed, and starts while the call fails
 
     @classmethod
     def of(cls, seed: int) -> "Fault":
@@ -84,13 +86,15 @@ class Fault:
         call = rng.choice(PLACES[place])
         error = rng.choice((errno.ENOSPC, errno.EIO)) if call in FULL else errno.EIO
         place = place.format(topic=topic_of(seed))
-        return cls(seed, call, place, error, rng.choice((0, 0, 1, 3)), rng.choice(COUNTS), rng.random() < 0.5)
+        skipped, count = rng.choice((0, 0, 1, 3)), rng.choice(COUNTS)
+        return cls(seed, call, place, error, skipped, count, rng.random() < 0.5, rng.random() < 0.3)
 
     def __str__(self) -> str:
         count = "ever after" if self.count == FOREVER else f"{self.count} times"
         return (
             f"seed {self.seed}: {self.call} of *{self.place}* fails with {errno.errorcode[self.error]}, "
             f"{count} after {self.skipped}, at {'the leader' if self.leads else 'a follower'}"
+            f"{' that starts' if self.starts else ''}"
         )
 
 
@@ -140,13 +144,19 @@ class Trial:
             self.created(topic, victim)
             self.produced(topic, seen, RECORDS, WAIT_S)
             assert len(seen.acknowledged) == RECORDS, f"{seen.refused} refused before anything failed"
+        if fault.starts:
+            nodes.kill(victim)
         faults.arm(fault.call, fault.place, fault.error, skipped=fault.skipped, count=fault.count)
         try:
+            if fault.starts:
+                with contextlib.suppress(Failed):
+                    self.start(victim)
             if late:
                 with contextlib.suppress(AssertionError):
                     self.created(topic, victim)
             self.produced(topic, seen, 3 * RECORDS, WAIT_S)
             self.given_out(victim)
+            self.logged(f"{topic}-entries", victim)
         finally:
             faults.disarm()
         hits, path = faults.hits, faults.path
@@ -163,6 +173,12 @@ class Trial:
 
     def created(self, topic: str, victim: int) -> None:
         self.nodes.run("topics", "create", "--topic", topic, "--replica-assignment", str(victim))
+
+    def logged(self, topic: str, victim: int) -> None:
+        """Entries with records: the archive is written, and snapshots are taken."""
+        with contextlib.suppress(AssertionError):
+            self.created(topic, next(each for each in self.nodes.node_ids if each != victim))
+            self.nodes.run("topics", "delete", "--topic", topic)
 
     def produced(self, topic: str, seen: Seen, count: int, seconds: float) -> None:
         producer = confluent_kafka.Producer(
@@ -243,9 +259,10 @@ class Trial:
 
     def said(self, fault: Fault, victim: int, mark: int, path: str) -> None:
         """One sentence has the path and the error."""
-        words = os.strerror(fault.error)
+        words = os.strerror(fault.error).lower()
         lines = [str(each) for each in self.troubles(victim, mark)]
-        named = [each for each in lines if words in each or "Errno" in each]
+        assert not any("unreadable" in each and "Traceback" in each for each in lines), lines
+        named = [each for each in lines if words in each.lower()]
         where = (path, str(Path(path).parent), Path(path).name, Path(path).parent.name)
         assert any(part in each for each in named for part in where), (
             f"no line names {path} and {words!r}: {lines}"
