@@ -25,7 +25,7 @@ from structlog.typing import FilteringBoundLogger
 
 from fencepost.broker.log.cleanable import Dirt
 from fencepost.broker.log.cleaner import Cleaned, CleanerPass
-from fencepost.broker.log.offset_checkpoint import CLEANER_FILE, Offsets, load_offsets, save_offsets
+from fencepost.broker.log.offset_checkpoint import CLEANER_FILE, load_offsets, save_offsets
 from fencepost.broker.off_loop import off_loop
 from fencepost.broker.partition import Partition
 from fencepost.broker.partitions import Partitions
@@ -114,7 +114,7 @@ class LogCleaning:
         self._may_delete = may_delete
         self._gauges = gauges
         self._log = log
-        self._checkpoints: dict[Path, Offsets] = {}  # by log directory
+        self._checkpoints: dict[Path, dict[str, Offset]] = {}  # by log directory, then by folder
         self._uncleanable: set[Partition] = set()
         self._counts = CleaningCounts()
         self._is_stopping = False
@@ -162,7 +162,7 @@ class LogCleaning:
         log = partition.log
         if not log.config.compact or partition in self._uncleanable:
             return None
-        clean_end = (await self._offsets(partition)).get((partition.topic, partition.index), log.start)
+        clean_end = (await self._offsets(partition)).get(log.directory.name, log.start)
         if not partition.is_open:
             return None
         now_ms = self._clock_ms()
@@ -173,11 +173,12 @@ class LogCleaning:
             self._partitions.fail(partition, error, doing="clean")
             return None
 
-    async def _offsets(self, partition: Partition) -> Offsets:
+    async def _offsets(self, partition: Partition) -> dict[str, Offset]:
         root = partition.log.directory.parent
         known = self._checkpoints.get(root)
         if known is None:
-            known = self._checkpoints[root] = await self._in_thread(lambda: load_offsets(root / CLEANER_FILE))
+            found = await self._in_thread(lambda: load_offsets(root / CLEANER_FILE))
+            known = self._checkpoints[root] = found.by_folder
         return known
 
     async def _clean(self, partition: Partition, dirt: Dirt) -> bool:
@@ -227,8 +228,9 @@ class LogCleaning:
         """The log is clean up to there. Raises OSError."""
         root = partition.log.directory.parent
         offsets = self._checkpoints[root]
-        offsets[partition.topic, partition.index] = clean_end
-        hosted = {(each.topic, each.index) for each in self._partitions if each.log.directory.parent == root}
+        offsets[partition.log.directory.name] = clean_end
+        logs = (each.log.directory for each in self._partitions)
+        hosted = {directory.name for directory in logs if directory.parent == root}
         for name in offsets.keys() - hosted:
             del offsets[name]
         saved = dict(offsets)

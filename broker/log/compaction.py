@@ -12,7 +12,7 @@ End         of what is cleaned together stays known: its last batch stays, if ne
 Bounds      no transaction of what is cleaned is open: it lies below the last stable offset.
 Kafka       keeps an empty control batch for a producer's epoch; its own loader passes over it. Here the
             marker stays whole. Only tombstones that the pass has mapped get a horizon: older values go then.
-Source      Kafka LogCleaner, Cleaner, CleanedTransactionMetadata; KIP-534.
+Source      Kafka LogCleaner, Cleaner, CleanedTransactionMetadata; KIP-534; docs/kafka-notes.md C6.
 """
 
 from bisect import bisect_left

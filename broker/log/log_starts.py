@@ -5,7 +5,7 @@ File     of each log directory, in Kafka's format: version 0, a count, and ``<to
 Order    a log is flushed, its line is on the disk, then the records are gone for readers: so a log that ends
          before its line says is damaged. The line of a deleted log is gone before the log is: another one of
          that name never has it.
-Damage   a line that makes no sense is passed over, and counted: the records before it can be read again.
+Damage   a line that makes no sense is passed over: the records before it can be read again.
 Source   Kafka LogManager.checkpointLogStartOffsets, OffsetCheckpointFile.
 """
 
@@ -13,12 +13,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from fencepost.broker.log.checkpoints import replace_file
+from fencepost.broker.log.offset_checkpoint import load_offsets, save_offsets
 from fencepost.records.types import Offset
 from fencepost.snapshots.segments import LOG_START
 
 LOG_STARTS: Final = "log-start-offset-checkpoint"
-_HEADER_LINES: Final = 2  # version and count
 
 
 class LogStarts:
@@ -34,17 +33,11 @@ class LogStarts:
         Raises OSError.
         """
         there = set(folders)
-        try:
-            lines = self._path.read_bytes().splitlines()
-        except FileNotFoundError:
-            return 0
-        parsed = [_parse(line) for line in lines[_HEADER_LINES:]]
-        known = [each for each in parsed if each is not None]
-        is_sound = len(lines) >= _HEADER_LINES and lines[0] == b"0" and lines[1] == b"%d" % len(parsed)
-        self._starts = {folder: start for folder, start in known if folder in there}
-        if len(self._starts) < len(parsed):
+        found = load_offsets(self._path)
+        self._starts = {folder: start for folder, start in found.by_folder.items() if folder in there}
+        if found.senseless or len(self._starts) < len(found.by_folder):
             self._save(self._starts)
-        return len(parsed) - len(known) + (not is_sound)
+        return found.senseless
 
     def of(self, folder: str) -> Offset:
         """Where a log begins, unless its first segment begins later."""
@@ -62,18 +55,5 @@ class LogStarts:
             self._save({name: start for name, start in self._starts.items() if name != folder})
 
     def _save(self, starts: dict[str, Offset]) -> None:
-        rows = (f"{' '.join(folder.rpartition('-')[::2])} {start}" for folder, start in starts.items())
-        content = "\n".join(["0", str(len(starts)), *rows]) + "\n"
-        replace_file(self._path, content.encode("ascii"), durable=True)
+        save_offsets(self._path, starts)
         self._starts = starts
-
-
-def _parse(line: bytes) -> tuple[str, Offset] | None:
-    """(folder, start) of a line; None: it makes no sense."""
-    try:
-        topic, index, start = line.decode("ascii").split(" ")
-        if not (index.isdigit() and start.isdigit()):
-            return None
-        return f"{topic}-{int(index)}", Offset(int(start))
-    except ValueError:
-        return None

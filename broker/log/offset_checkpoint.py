@@ -1,12 +1,14 @@
-"""A file of Kafka's that has an offset for each partition of a log directory.
+"""A file of Kafka's that has an offset for each of some logs of a log directory.
 
-Layout   text: 0, the count, then a line ``<topic> <partition> <offset>`` for each. It is replaced whole.
+Layout   text: version 0, a count, a line ``<topic> <partition> <offset>`` for each. It is replaced whole.
+Names    logs are named here by their folders, ``<topic>-<partition>``.
+Damage   a line that makes no sense is passed over, and counted.
 Source   Kafka OffsetCheckpointFile, CheckpointFile.
 """
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from fencepost.broker.log.checkpoints import replace_file
 from fencepost.records.types import Offset
@@ -14,26 +16,41 @@ from fencepost.records.types import Offset
 CLEANER_FILE: Final = "cleaner-offset-checkpoint"
 """Up to where each compacted log of the directory is clean."""
 
-ENTRIES_MAX: Final = 1_000_000
+_HEADER_LINES: Final = 2  # version and count
 
-Offsets = dict[tuple[str, int], Offset]
+
+class Offsets(NamedTuple):
+    """What a file says: offsets by folder, and how many lines are wrong."""
+
+    by_folder: dict[str, Offset]
+    senseless: int = 0
 
 
 def load_offsets(path: Path) -> Offsets:
-    """What the file says; nothing if there is none or it is no use. Raises OSError."""
+    """What the file says; nothing if there is none. Raises OSError."""
     try:
-        lines = path.read_text("ascii").splitlines()
-        if lines[0] != "0" or int(lines[1]) != len(lines) - 2 or len(lines) > ENTRIES_MAX:
-            return {}
-        rows = [line.split(" ") for line in lines[2:]]
-        return {(topic, int(index)): Offset(int(offset)) for topic, index, offset in rows}
+        lines = path.read_bytes().splitlines()
     except FileNotFoundError:
-        return {}
-    except (ValueError, IndexError):
-        return {}
+        return Offsets({})
+    parsed = [_parse(line) for line in lines[_HEADER_LINES:]]
+    known = [each for each in parsed if each is not None]
+    is_sound = len(lines) >= _HEADER_LINES and lines[0] == b"0" and lines[1] == b"%d" % len(parsed)
+    return Offsets(dict(known), len(parsed) - len(known) + (not is_sound))
 
 
-def save_offsets(path: Path, offsets: Mapping[tuple[str, int], Offset]) -> None:
+def save_offsets(path: Path, offsets: Mapping[str, Offset]) -> None:
     """Replace the file, durably. Raises OSError."""
-    rows = [f"{topic} {index} {offset}" for (topic, index), offset in sorted(offsets.items())]
-    replace_file(path, "\n".join(("0", str(len(rows)), *rows, "")).encode("ascii"), durable=True)
+    rows = (f"{' '.join(folder.rpartition('-')[::2])} {offset}" for folder, offset in offsets.items())
+    content = "\n".join(["0", str(len(offsets)), *rows]) + "\n"
+    replace_file(path, content.encode("ascii"), durable=True)
+
+
+def _parse(line: bytes) -> tuple[str, Offset] | None:
+    """(folder, offset) of a line; None: it makes no sense."""
+    try:
+        topic, index, offset = line.decode("ascii").split(" ")
+        if not (index.isdigit() and offset.isdigit()):
+            return None
+        return f"{topic}-{int(index)}", Offset(int(offset))
+    except ValueError:
+        return None

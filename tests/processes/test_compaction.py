@@ -91,7 +91,7 @@ def segments(nodes: Nodes) -> list[Path]:
 
 def is_clean(nodes: Nodes) -> bool:
     """All but the active segment is clean."""
-    clean_end = load_offsets(folder(nodes).parent / CLEANER_FILE).get((TOPIC, 0), -1)
+    clean_end = load_offsets(folder(nodes).parent / CLEANER_FILE).by_folder.get(f"{TOPIC}-0", -1)
     return clean_end >= int(segments(nodes)[-1].stem)
 
 

@@ -370,6 +370,13 @@ def test_sums_that_a_flush_made_of_the_old_files_are_gone(
     assert all(load_sums(path) == NOTHING_SUMMED for path in stale)
 
 
+def test_a_log_whose_first_records_were_deleted_is_cleaned(log: PartitionLog) -> None:
+    log.first_kept = Offset(100)  # inside a segment
+    before = (committed(log), log.start, log.end)
+    clean(log)
+    assert (committed(log), log.start, log.end) == before
+
+
 def test_a_full_segment_is_found_by_its_first_time(tmp_path: Path) -> None:
     log = open_log(tmp_path, replace(CONFIG, segment_ms=1000, segment_bytes=10_000))
     keyed(log, -1, [(b"a", b"1")])
