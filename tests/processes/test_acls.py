@@ -1,5 +1,6 @@
 """A cluster with Kafka's authorizer, and librdkafka under least privilege: each is taken away once."""
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient
 
 from fencepost.settings.authorizer_config import STANDARD_AUTHORIZER
+from tests.clients.players import FETCHED, HERE, NotHere, copied, need
 from tests.harness.command import in_process
 from tests.harness.nodes import CALM, Nodes, revive, running, wait_for
 from tests.secret_files import write_secret
@@ -243,3 +245,73 @@ def test_a_file_is_imported_in_one_go_or_only_shown(nodes: Nodes, tmp_path: Path
     assert acls(nodes, "import", file, by="alice").status == 4
     file.write_text("User:carol WHATEVER\n")
     assert acls(nodes, "import", file).status == 3
+
+
+class KafkaAcls:
+    """Kafka's own command, as a user of the cluster."""
+
+    def __init__(self, nodes: Nodes, folder: Path) -> None:
+        """Raises NotHere."""
+        need("java", "mvn")
+        jars = copied(HERE / "tools/pom.xml", FETCHED / "tools")
+        module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+        config = folder / "client.properties"
+        config.write_text(
+            "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+            f'sasl.jaas.config={module} required username="broker" password="{USERS["broker"]}";\n'
+        )
+        tool = ("org.apache.kafka.tools.AclCommand", "--command-config", str(config))
+        self._command = ["java", "-cp", f"{jars}/*", *tool, "--bootstrap-server", brokers(nodes)]
+
+    def run(self, *words: str) -> str:
+        ended = subprocess.run(
+            [*self._command, *words], capture_output=True, text=True, timeout=60, check=False
+        )
+        assert ended.returncode == 0, ended
+        return ended.stdout
+
+
+def lines_of(text: str) -> list[str]:
+    """The resources and entries that are listed, in any order: Kafka's tool promises none."""
+    wanted = (each.strip() for each in text.splitlines())
+    return sorted(each for each in wanted if each.startswith(("Current", "(principal")))
+
+
+ALLOWS = ("--allow-principal", "User:tool")
+ADDED = (
+    (*ALLOWS, "--operation", "Read", "--topic", "tool-a", "--topic", "tool-b"),
+    ("--deny-principal", "User:tool", "--deny-host", "10.0.0.1", "--topic", "tool-a"),
+    (*ALLOWS, "--producer", "--topic", "tool-", "--resource-pattern-type", "prefixed"),
+    (*ALLOWS, "--producer", "--idempotent", "--topic", "tool-c", "--transactional-id", "tool"),
+    (*ALLOWS, "--consumer", "--topic", "tool-d", "--group", "tool"),
+    (*ALLOWS, "--operation", "DescribeConfigs", "--cluster"),
+)
+
+
+def test_kafka_s_own_kafka_acls_and_ours_add_list_and_remove_the_same(nodes: Nodes, tmp_path: Path) -> None:
+    try:
+        kafka = KafkaAcls(nodes, tmp_path)
+    except NotHere as error:
+        pytest.skip(f"NOT RUN: {error}")
+
+    def listed() -> list[str]:
+        of_tool = ("--principal", "User:tool")
+        theirs, ours = kafka.run("--list", *of_tool), acls(nodes, "list", *of_tool)
+        assert lines_of(theirs) == lines_of(ours.stdout)
+        return [each for each in lines_of(theirs) if each.startswith("(")]
+
+    for words in ADDED:
+        kafka.run("--add", *words)
+    by_kafka = listed()
+    assert len(by_kafka) == 16
+    for words in ADDED:
+        kafka.run("--remove", "--force", *words)
+    assert listed() == []
+    for words in ADDED:
+        assert acls(nodes, "add", *words).status == 0
+    assert listed() == by_kafka
+    matching = ("--topic", "tool-a", "--resource-pattern-type", "match")
+    assert lines_of(kafka.run("--list", *matching)) == lines_of(acls(nodes, "list", *matching).stdout)
+    for words in ADDED:
+        assert acls(nodes, "remove", *words).status == 0
+    assert listed() == []
