@@ -19,7 +19,7 @@ from structlog.typing import FilteringBoundLogger
 
 from fencepost.broker.access.door import Door, rules_of
 from fencepost.broker.access.needs import guarded
-from fencepost.broker.acl_follower import AclFollower
+from fencepost.broker.acl_follower import AclFollower, standstill_s
 from fencepost.broker.controller_clients import ControllerClients
 from fencepost.broker.data_plane import DataPlane, after
 from fencepost.broker.exit_reason import EXIT_FAILED, BrokerRefused, ExitReason, Membership
@@ -117,9 +117,7 @@ class Broker:
             log=log,
             coordinator=coordinator,
         )
-        self._acls = AclFollower(
-            self._clients.acls, self._registration, membership, self._broker_id, rng, log
-        )
+        self._acls = self._made_follower(config, membership, rng)
         self._listeners = self._made_listeners(config, credentials, memory, count_failed)
 
     def _made_listeners(
@@ -175,6 +173,17 @@ class Broker:
             log=self._log,
         )
 
+    def _made_follower(self, config: NodeConfig, membership: Membership, rng: Random) -> AclFollower:
+        return AclFollower(
+            self._clients.acls,
+            self._registration,
+            membership,
+            self._broker_id,
+            rng,
+            self._log,
+            standstill_s=standstill_s(config.broker_session_timeout_ms, config.broker_heartbeat_interval_ms),
+        )
+
     def _service(self, config: NodeConfig) -> Service:
         rules, topics = rules_of(config), self._data.topics
         self._follows_acls = rules is not None
@@ -197,6 +206,7 @@ class Broker:
         registering = after(self._data.recover(), self._registration.run())
         if self._follows_acls:
             self._supervise(self._acls.run())
+            self._supervise(self._acls.watch())
         for running in (registering, self._producer_ids.run(), self._cache.run(), *self._data.loops()):
             self._supervise(running)
 

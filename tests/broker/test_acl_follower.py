@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 from structlog.typing import FilteringBoundLogger
 
-from fencepost.broker.acl_follower import AclFollower
+from fencepost.broker.acl_follower import AclFollower, standstill_s
 from fencepost.broker.exit_reason import BrokerRefused, Membership
 from fencepost.controller.acl_types import Acl
 from fencepost.controller.acls import AclChange
@@ -35,11 +35,14 @@ class Controller:
         self.asked: list[FollowAcls] = []
         self.seen: list[bool] = []
         self.follower: AclFollower | None = None
+        self.now_s = 100.0
+        self.pauses: dict[int, float] = {}  # by the number of the request that is parked
 
     async def call(self, _api: Any, request: FollowAcls, *, timeout_s: float) -> FollowedAcls:
         assert self.follower is not None
         self.asked.append(request)
         self.seen.append(self.follower.book() is not None)
+        self.now_s += self.pauses.get(len(self.asked), 0.0)
         if not self._answers:
             await asyncio.Event().wait()
         answer = self._answers.pop(0)
@@ -64,6 +67,8 @@ def run(controller: Controller, monkeypatch: pytest.MonkeyPatch) -> AclFollower:
             BrokerId(1),
             Random(1),
             cast(FilteringBoundLogger, Silence()),
+            standstill_s=4.0,
+            clock=lambda: controller.now_s,
         )
         monkeypatch.setattr("fencepost.broker.retry.Retry.failed", lambda _self, _error: 0.0)
         running = asyncio.ensure_future(follower.run())
@@ -134,3 +139,43 @@ def test_a_broker_without_cluster_action_ends(monkeypatch: pytest.MonkeyPatch) -
     refusal: ApiError = ClusterAuthorizationFailed(principal="User:broker", operation="CLUSTER_ACTION")
     with pytest.raises(BrokerRefused, match="ClusterAction"):
         run(Controller(refusal), monkeypatch)
+
+
+def test_an_answer_from_before_a_standstill_does_not_end_the_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process is stopped while its request is parked; the old answer is what it finds first."""
+    answers = FollowedAcls(1, (A,)), FollowedAcls(1), FollowedAcls(2, (AclChange(A.acl_id),))
+    for pause_s, seen in ((4.1, [False, True, False, True]), (3.9, [False, True, True, True])):
+        controller = Controller(*answers)
+        controller.pauses = {2: pause_s}
+        follower = run(controller, monkeypatch)
+        assert controller.seen == seen
+        assert names(follower) == []
+
+
+def test_one_that_is_cut_off_after_a_standstill_goes_on_with_what_it_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    controller = Controller(FollowedAcls(1, (A,)), ConnectionLost("no"), NotController("no"))
+    controller.pauses = {2: 100.0}
+    assert names(run(controller, monkeypatch)) == ["a"]
+    assert controller.seen == [False, True, False, True]
+
+
+def test_a_request_right_after_a_standstill_is_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before any loop of this broker ran again."""
+    controller = Controller(FollowedAcls(1, (A,)))
+    follower = run(controller, monkeypatch)
+    assert names(follower) == ["a"]
+    controller.now_s += 4.1
+    assert follower.book() is None
+    assert follower.book() is None, "it stays so until the controller is reached, or is not"
+
+
+@pytest.mark.parametrize(
+    ("session_ms", "heartbeat_ms", "expected_s"),
+    [(9_000, 2_000, 3.5), (60_000, 2_000, 4.0), (9_000, 8_900, 0.05)],
+)
+def test_a_standstill_is_noticed_before_its_broker_is_fenced(
+    session_ms: int, heartbeat_ms: int, expected_s: float
+) -> None:
+    assert standstill_s(session_ms, heartbeat_ms) == expected_s

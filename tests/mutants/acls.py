@@ -107,6 +107,25 @@ ACL_MUTANTS: Final = (
         (SERVER + "test_a_confirmation_of_an_earlier_registration_does_not_count",),
     ),
     Mutant(
+        "acl-standstill-unnoticed",
+        "a broker that stood still decides by no ACLs of before",
+        "broker/acl_follower.py",
+        "        if now_s - self._turned_s > self._standstill_s:\n",
+        "        if False:\n",
+        (
+            FOLLOWER + "test_an_answer_from_before_a_standstill_does_not_end_the_doubt",
+            FOLLOWER + "test_a_request_right_after_a_standstill_is_in_doubt",
+        ),
+    ),
+    Mutant(
+        "acl-old-answer-ends-doubt",
+        "an answer to a request from before the standstill does not count",
+        "broker/acl_follower.py",
+        "        if self._doubted_s is not None and sent_s >= self._doubted_s:\n",
+        "        if self._doubted_s is not None:\n",
+        (FOLLOWER + "test_an_answer_from_before_a_standstill_does_not_end_the_doubt",),
+    ),
+    Mutant(
         "acl-broker-ready-too-soon",
         "a broker serves by ACLs that are as new as its registration",
         "broker/acl_follower.py",

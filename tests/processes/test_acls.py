@@ -1,5 +1,6 @@
 """A cluster with Kafka's authorizer, and librdkafka under least privilege: each is taken away once."""
 
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,6 +36,8 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
         "super.users=User:broker",
         "sasl.username=broker",
         f"sasl.password.file={folder / 'broker'}",
+        "broker.session.timeout.ms=4000",
+        "broker.heartbeat.interval.ms=500",
     )
     with running(folder / "cluster", *settings, *CALM) as started:
         yield started
@@ -220,6 +223,35 @@ def test_a_consumer_needs_its_topic_and_its_group(nodes: Nodes) -> None:
         assert consume(nodes) == code
         change(nodes, "add", privilege, user="bob")
     assert consume(nodes) == 0
+
+
+def test_a_broker_that_was_stopped_serves_nothing_that_was_taken_away_meanwhile(nodes: Nodes) -> None:
+    stopped = next(each for each in nodes.node_ids if each != nodes.await_followed())
+    config = ("--command-config", nodes.directory.parent / "broker.properties")
+    words = ("--topic", "stopped", "--replica-assignment", stopped, "--bootstrap-server", brokers(nodes))
+    assert in_process("topics", "create", *words, *config).status == 0
+    change(nodes, "add", "Write --topic stopped")
+    codes: list[int] = []
+    producer = Producer(login(nodes, "alice", message_timeout_ms=60_000))
+
+    def send() -> None:
+        producer.produce(
+            "stopped", b"v", on_delivery=lambda error, _message: codes.append(error.code() if error else 0)
+        )
+
+    send()
+    producer.flush(TIMEOUT_S)
+    assert codes == [0]
+    nodes.send(stopped, signal.SIGSTOP)
+    try:
+        send()
+        producer.poll(1.0)  # it is in the socket of the broker that does not run
+        change(nodes, "remove", "Write --topic stopped")  # answered, as the broker is fenced by now
+    finally:
+        nodes.send(stopped, signal.SIGCONT)
+    producer.flush(TIMEOUT_S)
+    assert codes == [0, KafkaError.TOPIC_AUTHORIZATION_FAILED]
+    assert records_of(nodes, "stopped") == 1
 
 
 def test_acls_survive_restarts_and_a_new_leader(nodes: Nodes) -> None:
