@@ -32,6 +32,7 @@ from tests.clients import (
     owners_killed,
     spark_streaming,
     storms,
+    topic_tools,
 )
 from tests.clients.players import CONFLUENT, PLAYERS, CallFailed, Hangs, NotHere, Player
 from tests.clients.results import NOT_RUN, Results, Row, shortened
@@ -51,6 +52,7 @@ OF_KAFKA: Final = (
     | group_commands.SCENARIOS
     | group_errors.SCENARIOS
     | explained.SCENARIOS
+    | topic_tools.SCENARIOS
 )
 """What Kafka's own programs make of a cluster, with the version of each."""
 STORIES_ONLY, OWN_ONLY = "stories", "own-tests"
