@@ -12,6 +12,7 @@ from typing import Any
 from structlog.typing import FilteringBoundLogger
 
 from fencepost.broker.announcements import AnnouncementsEndpoint
+from fencepost.broker.broker_settings import broker_settings
 from fencepost.broker.checks import Checks
 from fencepost.broker.controller_clients import ControllerClients
 from fencepost.broker.delete_records import DeleteRecordsEndpoint
@@ -68,6 +69,7 @@ class DataPlane:
         gauges: CleanerGauges,
     ) -> None:
         self.acls = acls
+        self.own_settings = broker_settings(config)
         directories = LogDirectories(config.log_directories, config.directory, identity, log)
         self._partitions = Partitions(
             directories, BrokerId(config.node_id), log_config(config), clock_ms=clock.now_ms, log=log

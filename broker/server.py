@@ -125,7 +125,9 @@ class BrokerServer:
         self._controllers = controllers
         self._data = data
         self._first_picture = FirstPicture(cache)
-        self._topic_requests = TopicRequests(cluster_id, cache, data.topics, controllers, data.acls)
+        self._topic_requests = TopicRequests(
+            cluster_id, cache, data.topics, controllers, data.acls, data.own_settings
+        )
         self._coordinator: Service = coordinator or {}
         self._log = log
         self._forwarded: set[asyncio.Task[None]] = set()

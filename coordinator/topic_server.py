@@ -272,7 +272,10 @@ def rules_of(config: NodeConfig) -> TopicRules:
 
 def _configs(view: View, resource: ConfigResource, rules: TopicRules) -> ConfigsDescribed:
     if resource.resource_type != TOPIC_RESOURCE:
-        code, text = ErrorCode.INVALID_REQUEST, "only the settings of topics are served here"
+        code, text = (
+            ErrorCode.INVALID_REQUEST,
+            "only the settings of topics are here; ask a broker for its own",
+        )
         return ConfigsDescribed(resource.resource_type, resource.name, (), code, text)
     topic = find(view, resource.name)
     if topic is None:
