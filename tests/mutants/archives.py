@@ -5,7 +5,7 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 TESTS: Final = "tests/quorum/test_archive_damage.py::"
-FLUSHED: Final = "tests/quorum/test_snapshots.py::test_a_received_snapshot_is_flushed_before_it_has_its_name"
+RECEIVED: Final = "tests/quorum/test_received_snapshots.py::"
 
 ARCHIVES: Final = (
     Mutant(
@@ -62,6 +62,38 @@ ARCHIVES: Final = (
         "quorum/snapshot_receiver.py",
         "                flush(stream.fileno(), path)\n",
         "                pass\n",
-        (FLUSHED,),
+        (RECEIVED + "test_a_received_snapshot_is_flushed_before_it_has_its_name",),
+    ),
+    Mutant(
+        "received-refused-part-stays",
+        "a transfer that is refused leaves nothing behind",
+        "quorum/snapshot_receiver.py",
+        "        self._manifest = None\n        self._drop_parts()\n",
+        "        self._manifest = None\n",
+        (RECEIVED + "test_a_transfer_that_is_refused_leaves_nothing_behind",),
+    ),
+    Mutant(
+        "distrusted-snapshot-sent-on",
+        "a node whose image is bad sends no more of a snapshot",
+        "quorum/snapshotter.py",
+        "        self._transfers.clear()\n        self._needed.clear()\n        self._last_index",
+        "        self._needed.clear()\n        self._last_index",
+        (RECEIVED + "test_a_node_whose_image_is_bad_sends_no_more_of_a_snapshot",),
+    ),
+    Mutant(
+        "installed-and-not-said",
+        "a follower says at once what it has installed",
+        "quorum/snapshot_receiver.py",
+        "            self._voter.answer(leader, Ack(self._voter.raft.term, matched + 1,",
+        "            (Ack(self._voter.raft.term, matched + 1,",
+        (RECEIVED + "test_a_follower_says_at_once_what_it_has_installed",),
+    ),
+    Mutant(
+        "hurried-for-ever",
+        "a candidate that lost its first election campaigns again",
+        "quorum/raft_log.py",
+        "            self._hurried = False\n            self._SyncObj",
+        "            self._SyncObj",
+        ("tests/quorum/test_raft_log.py::test_a_candidate_that_lost_campaigns_again",),
     ),
 )

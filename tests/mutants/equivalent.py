@@ -31,4 +31,8 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
             "+ if message.next_index < 2 or message.next_index > self._journal.last_index + 1:"
         ),
     ): "every log has the same entry 1, so no follower says that it needs it",
+    (
+        "quorum/raft_log.py",
+        "- if self._clock() > until_s:\n+ if self._clock() >= until_s:",
+    ): "the same but at one instant: a slice of applied entries ends a nanosecond earlier",
 }

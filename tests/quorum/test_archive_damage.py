@@ -14,7 +14,7 @@ from fencepost.snapshots.archive import Archive
 from fencepost.snapshots.segments import ArchiveReader
 from tests.quorum.conftest import MakeRig
 from tests.quorum.rig import Rig
-from tests.quorum.test_snapshots import advance
+from tests.quorum.transfers import advance
 from tests.snapshots.archives import BATCH_BYTES, batch, filled, flip
 
 BEFORE = 5  # entries before the snapshot, and as many behind it

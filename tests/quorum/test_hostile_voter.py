@@ -40,7 +40,7 @@ from tests.ports import free_port
 from tests.quorum.conftest import MakeRig
 from tests.quorum.rig import Rig
 from tests.quorum.test_links import ONE, SECRET, TWO, Node, running, until
-from tests.quorum.test_snapshots import advance, catch_up
+from tests.quorum.transfers import advance, catch_up
 from tests.together import table
 from tests.wire.stage import capturing_log
 

@@ -127,3 +127,14 @@ def test_h9_a_vote_is_given_once_in_a_term(three: Rig) -> None:
         three.deliver(candidate, 2, RequestVote(9, journal.last_index, 1))
     assert three.frames[NodeId(2), NodeId(3)]
     assert not three.frames[NodeId(2), NodeId(1)]
+
+
+def test_a_candidate_that_lost_campaigns_again(three: Rig) -> None:
+    """Its leader's connection closed, so it hurried, and no vote came: the next deadline comes, too."""
+    three.crash(1)
+    began = three[2].raft.term
+    for _ in range(200):
+        three.now += 0.05
+        three.turn(2)
+        three.frames.clear()
+    assert three[2].raft.term >= began + 2

@@ -15,7 +15,7 @@ from fencepost.snapshots import snapshot
 from fencepost.snapshots.segments import ArchiveReader, Hole
 from tests.quorum.conftest import MakeRig
 from tests.quorum.rig import Rig
-from tests.quorum.test_snapshots import advance
+from tests.quorum.transfers import advance
 
 INTERVAL = 5
 

@@ -1,118 +1,20 @@
 """Snapshots of running voters: taken, compacted after, sent, verified, installed, refused by name (H5-H8)."""
 
-import errno
-import os
 import shutil
-from pathlib import Path
 
 import pytest
 
 import fencepost.quorum.snapshot_receiver
 import fencepost.quorum.snapshotter
 from fencepost.quorum.messages import Ack, SnapshotAck, SnapshotBegin, SnapshotChunk
-from fencepost.quorum.replica import Replica
 from fencepost.records.types import NodeId
 from fencepost.snapshots import snapshot
-from fencepost.snapshots.flushes import NotFlushed
 from fencepost.snapshots.image import image_digest
 from tests.quorum.conftest import MakeRig
 from tests.quorum.rig import Rig
+from tests.quorum.transfers import INTERVAL, advance, begun, catch_up, installing, snapshots_of
 
-INTERVAL = 5
-
-
-@pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few entries reach every boundary."""
-    monkeypatch.setattr(fencepost.quorum.snapshotter, "TAIL_ENTRIES", 0)
-    monkeypatch.setattr(fencepost.quorum.snapshotter, "CHUNK_BYTES_MAX", 200)
-    monkeypatch.setattr(fencepost.quorum.snapshot_receiver, "ROWS_PER_SLICE", 1)
-
-
-def advance(rig: Rig, node: int, entries: int) -> None:
-    """So many blocks are handed out."""
-    for _ in range(entries):
-        rig.allocate(node)
-        rig.turn(node)
-        rig.flow()
-
-
-@pytest.fixture
-def behind(make_rig: MakeRig) -> Rig:
-    """Node 1 leads and has compacted its journal; node 3 was away, and is connected again."""
-    rig = make_rig(3, snapshot_entries=INTERVAL)
-    rig.elect(1)
-    rig.register(1)
-    rig.crash(3)
-    advance(rig, 1, 2 * INTERVAL)
-    rig.maintenance_tick(1)
-    rig.work()
-    assert rig[1].journal.first_index > rig.start(3).journal.last_index
-    rig.connect(3)
-    return rig
-
-
-def catch_up(rig: Rig, rounds: int = 40) -> None:
-    for _ in range(rounds):
-        rig.heartbeat()
-        rig.flow()
-        rig.maintenance_tick(3)
-        rig.flow()
-        if rig[3].applied == rig[1].applied:
-            return
-    raise AssertionError("node 3 does not catch up")
-
-
-def begun(rig: Rig) -> None:
-    """The transfer to node 3 has begun; its first chunk is on the wire."""
-    rig.heartbeat(1)
-    for _ in range(4):
-        rig.deliver(1, 3)
-        rig.deliver(3, 1)
-        rig.heartbeat(1)
-        if any(isinstance(m, SnapshotChunk) for m in rig.frames[NodeId(1), NodeId(3)]):
-            return
-    raise AssertionError("no chunk on the wire")
-
-
-def installing(rig: Rig) -> None:
-    """Node 3 has the whole snapshot, verified and published; none of its rows is installed."""
-    for _ in range(60):
-        rig.heartbeat()
-        rig.flow()
-        if rig[3].snapshotter._receiver.installing:
-            return
-    raise AssertionError("nothing to install")
-
-
-def snapshots_of(replica: Replica) -> list[Path]:
-    return sorted((replica.config.directory / "snapshots").iterdir())
-
-
-def test_a_received_snapshot_is_flushed_before_it_has_its_name(
-    behind: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its files, their directory, then the name. A crash of the machine leaves no name without its bytes."""
-    seen: list[str] = []
-    fsync, rename = os.fsync, os.rename
-
-    def flushed(descriptor: int) -> None:
-        path = Path(f"/proc/self/fd/{descriptor}").readlink()
-        seen.append(path.name if path.is_dir() else f"{path.name} {path.stat().st_size}")
-        fsync(descriptor)
-
-    def renamed(old: Path, new: Path) -> None:
-        seen.append(f"-> {new.name}")
-        rename(old, new)
-
-    monkeypatch.setattr(os, "fsync", flushed)
-    monkeypatch.setattr(os, "rename", renamed)
-    installing(behind)
-    (final,) = snapshots_of(behind[3])
-    sizes = {f"{path.name} {path.stat().st_size}" for path in final.iterdir()}
-    named = seen.index(f"-> {final.name}")
-    assert sizes <= set(seen[: named - 1])
-    assert seen[named - 1 : named + 2] == [f"{final.name}.received.part", f"-> {final.name}", "snapshots"]
+pytestmark = pytest.mark.usefixtures("small")
 
 
 # -- taking ---------------------------------------------------------------
@@ -164,29 +66,6 @@ def test_a_snapshot_that_cannot_be_written_changes_nothing(make_rig: MakeRig) ->
     rig.maintenance_tick(1)
     rig.work()
     assert rig[1].journal.first_index > 1
-
-
-def test_an_archive_that_cannot_be_flushed_ends_the_node(
-    make_rig: MakeRig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A later flush that does not fail would prove nothing: the journal would forget what is on no disk."""
-    rig = make_rig(3, snapshot_entries=INTERVAL)
-    rig.elect(1)
-    rig.register(1)
-    advance(rig, 1, INTERVAL)
-    rig.maintenance_tick(1)
-    fsync = os.fsync
-
-    def fails(descriptor: int) -> None:
-        if "/archive/" in str(Path(f"/proc/self/fd/{descriptor}").readlink()):
-            raise OSError(errno.EIO, "Input/output error")
-        fsync(descriptor)
-
-    monkeypatch.setattr(os, "fsync", fails)
-    with pytest.raises(NotFlushed, match=r"Input/output error: '.*/archive/.*\.log'"):
-        rig.work()
-    monkeypatch.undo()
-    assert rig[1].journal.first_index == 1
 
 
 # -- sending and installing ---------------------------------------------------------------
