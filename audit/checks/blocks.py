@@ -77,6 +77,7 @@ FINDINGS: Final = Text(
                 f"lower_blocks WHERE block_end {compared} before",
                 _PLACE,
                 at_ms="timestamp_ms",
+                since_offset="earlier_offset",
                 subject=_SUBJECT,
                 detail='the block that broker {broker_id} was given at offset {"offset"} ends at '
                 "{block_end}; ends must grow, and offset {earlier_offset} "

@@ -42,6 +42,18 @@ OTHER_NODES: Final = Text("""
 """)
 """Entries of log.dirs that say another node than the one that registered them."""
 
+OTHER_CLUSTERS: Final = Text("""
+    WITH counted AS (
+        SELECT identifier, count(DISTINCT path) AS many FROM directories WHERE kind = 'cluster'
+        GROUP BY identifier
+    ), most AS (SELECT max(many) AS many FROM counted)
+    SELECT d.node, d.path, d.position, d.broker_id, d.identifier, r.meant, r.many FROM directories d
+    CROSS JOIN (SELECT min(c.identifier) AS meant, max(c.many) AS many FROM counted c
+                JOIN most m ON m.many = c.many) AS r
+    WHERE d.kind = 'cluster' AND d.identifier <> r.meant
+""")
+"""Entries of log.dirs that say another cluster than most do."""
+
 FINDINGS: Final = union(
     findings(
         CHECK,
@@ -60,6 +72,14 @@ FINDINGS: Final = union(
         subject="node {broker_id}",
         detail="the file says node {broker_id}, and node {owner} has registered its directory {identifier}",
     ),
+    findings(
+        CHECK,
+        "cluster",
+        "other_clusters",
+        "node path position",
+        subject="node {broker_id}",
+        detail="the file says cluster {identifier}, and {many} directories say {meant}",
+    ),
 )
 UNKNOWN: Final = unknown(
     CHECK,
@@ -73,4 +93,5 @@ CATALOGUE: Final[Catalogue] = {
     "topic_ids": TOPIC_IDS,
     "other_topics": OTHER_TOPICS,
     "other_nodes": OTHER_NODES,
+    "other_clusters": OTHER_CLUSTERS,
 }

@@ -132,6 +132,7 @@ _TURN_COLUMNS: Final = (
     *("topic", "partition", "producer_id", "producer_epoch", "node", "path", "position", "at_ms"),
     *("marker_offset", "control_type", "coordinator_epoch", "marker_version", "data_offset", "data_last"),
     *("batches", "plain_offset", "data_ms", "written_ms", "since_offset", "flags", "data_epoch"),
+    *("stable_offset", "late_offset"),
 )
 _OUTCOME_COLUMNS: Final = (
     *("producer_id", "producer_epoch", "node", "path", "position", "at_ms", "transactional_id", "outcome"),
@@ -209,6 +210,7 @@ PAIR_EVENTS: Final = Text(
             **_of("topic", "partition", "node", "path", "position", "copy", "producer_id", "first_offset"),
             rank="4",
             offset="r.last_offset",
+            stable_offset="r.last_stable_offset",
         ),
         select(
             PAIRS_SOURCE,
@@ -233,7 +235,7 @@ SNAPSHOT_EVENTS: Final = Text(
             'producer_states r JOIN (SELECT path, "offset" AS copy_first FROM log_copies_judged'
             " WHERE kind = 'copy') AS c ON c.path = r.copy",
             **_STATE,
-            **_of("timestamp_ms", "last_sequence", "first_offset"),
+            **_of("timestamp_ms", "last_sequence", "first_offset", "coordinator_epoch"),
             at='r."offset"',
             rank="0",
             copy_first="c.copy_first",
@@ -243,7 +245,7 @@ SNAPSHOT_EVENTS: Final = Text(
             "canonical r SEMI JOIN producer_states s ON s.topic = r.topic AND s.partition = r.partition"
             f" WHERE r.producer_id >= 0 OR (r.flags & {FLAG_OPAQUE | FLAG_HOLE | FLAG_UNCOMMITTED}) <> 0",
             **_STATE,
-            **_of("base_sequence", "flags"),
+            **_of("base_sequence", "flags", "control_type", "coordinator_epoch"),
             at="r.base_offset",
             rank="1",
             timestamp_ms="r.max_timestamp_ms",

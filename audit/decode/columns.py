@@ -275,10 +275,11 @@ DIRECTORIES: Final = pa.schema(
     [
         *_SUBJECT,  # ``copy`` of a log.dirs entry that entry; null of a registration
         # "partition" (partition.metadata: of which topic it is), "log-dir" (meta.properties: of which node),
-        # "registered" (the metadata log: which entry of log.dirs a broker has)
+        # "registered" (the metadata log: which entry of log.dirs a broker has), "cluster" (meta.properties:
+        # of which cluster)
         ("kind", pa.string()),
         ("broker_id", pa.int32()),  # null of a partition
-        ("identifier", pa.string()),  # of a partition the topic's, else directory.id
+        ("identifier", pa.string()),  # of a partition the topic's, of a cluster cluster.id, else directory.id
     ]
 )
 """One row per directory that says what it is, and per directory that a broker has registered."""

@@ -44,6 +44,7 @@ _EPOCH_MAX: Final = 2**31 - 1
 _LINE: Final = re.compile(r"(\S+) (\d{1,10}) (-?\d{1,19})")
 _EPOCH: Final = re.compile(r"(\d{1,10}) (\d{1,19})")
 _TOPIC_ID: Final = re.compile(r"version: 0\s+topic_id: (\S{22})\s*")
+_CLUSTER_ID: Final = re.compile(r"^\s*cluster\.id\s*[=:]\s*(\S+)\s*$", re.MULTILINE)
 _DIRECTORY_ID: Final = re.compile(r"^\s*directory\.id\s*[=:]\s*(\S{22})\s*$", re.MULTILINE)
 _ABORTED: Final = struct.Struct(">hqqqq")
 _SNAPSHOT: Final = struct.Struct(">hII")
@@ -181,6 +182,9 @@ def _directory_id(content: bytes, where: Where) -> Iterator[Row]:
     matched = _DIRECTORY_ID.search(content.decode(errors="replace"))
     if matched is not None and where.node >= 0:
         yield (*_of(where, 0), "log-dir", where.node, matched[1])
+    cluster = _CLUSTER_ID.search(content.decode(errors="replace"))
+    if cluster is not None:
+        yield (*_of(where, 0), "cluster", where.node, cluster[1])
 
 
 def _of(where: Where, position: int) -> Row:

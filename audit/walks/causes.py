@@ -8,25 +8,16 @@ Shorter     a coordinator's log that lost its end: its producers have markers, o
             transaction that it tells of. Of two producers or more that is one finding, which names the log.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from fencepost.audit.walks import alike
 from fencepost.audit.walks.columns import AFTER_COORDINATOR, FINDING
 from fencepost.audit.walks.found import Found, found
 
 STATES_TOPIC: Final = "__transaction_state"
-STRETCHES_MIN: Final = 3  # in which a copy differs, for it to be another log's
 PRODUCERS_MIN: Final = 2  # whose markers follow the end of a coordinator's log, for it to be too short
 
-_FIRST: Final = (
-    "integrity.crc", "integrity.unreadable", "markers.control_bit", "markers.control_type",
-    "replicas.diverged", "integrity.record", "integrity.count",
-    "ids.outside_blocks", "ids.shared", "epochs.ahead", "markers.exchanged", "markers.early",
-    "fencing.zombie", "epochs.regressed", "epochs.reused", "markers.double", "markers.wrong_outcome",
-    "markers.epoch", "markers.without_transaction", "markers.not_transactional", "epochs.coordinator",
-    "markers.missing",
-    "sequences.gap", "sequences.duplicate", "integrity.leader_epoch", "offsets.overlap", "offsets.hole",
-)  # fmt: skip
 _OF_A_BATCH: Final = ("ids.outside_blocks", "fencing.zombie", "offsets.overlap", "markers.early",
                       "markers.exchanged", "markers.not_transactional")  # fmt: skip
 _OF_PAIRS: Final = ("markers", "hanging", "fencing", "sequences", "epochs")
@@ -36,8 +27,6 @@ _OF_A_LOG: Final = (
     *_OF_PAIRS,
     *_BESIDE,
 )
-
-Link = Callable[[Found, Found], bool]
 
 
 def grouped(rows: Iterable[Found], logs: Sequence[Found] = ()) -> list[Found]:
@@ -51,12 +40,7 @@ def grouped(rows: Iterable[Found], logs: Sequence[Found] = ()) -> list[Found]:
     findings += short
     for row in findings:
         row["cause"] = row["cause"] if row.get("cause") in {each["id"] for each in short} else None
-    _by_place(findings)
-    _by_decision(findings)
-    _by_coordinator_epoch(findings)
-    _by_index(findings)
-    _by_end(findings)
-    _by_directory(findings)
+    alike.join(findings)
     for link in _LINKS:
         _link(findings, link)
     by_id = {row["id"]: row for row in findings}
@@ -123,87 +107,12 @@ def _short_log(partition: int, rows: list[Found], logs: Sequence[Found]) -> Foun
     return found("coordinator", "short", said, subject=f"{STATES_TOPIC}-{partition}", **place)
 
 
-def _by_place(findings: list[Found]) -> None:
-    at: dict[tuple[str, int], list[Found]] = {}
-    for row in findings:
-        if row.get("path") is not None and row.get("position") is not None and row["cause"] is None:
-            at.setdefault((row["path"], row["position"]), []).append(row)
-    for rows in at.values():
-        ranked = [row for row in rows if _name(row) in _FIRST]
-        if len(ranked) > 1:
-            first = min(ranked, key=lambda row: _FIRST.index(_name(row)))
-            for row in ranked:
-                if row is not first:
-                    row["cause"] = first["id"]
-
-
-def _by_decision(findings: list[Found]) -> None:
-    """A decision that the markers of several partitions contradict is one finding."""
-    first: dict[tuple[str, str], Found] = {}
-    for row in findings:
-        if _name(row) == "markers.wrong_outcome" and row["cause"] is None:
-            cause = first.setdefault((row["transactional_id"], row["detail"]), row)
-            row["cause"] = None if cause is row else cause["id"]
-
-
-def _by_end(findings: list[Found]) -> None:
-    """Copies that lost their ends together are one finding, wherever they end."""
-    first: dict[tuple[Any, ...], Found] = {}
-    for row in findings:
-        if _name(row) == "replicas.short" and row["cause"] is None:
-            cause = first.setdefault((row["topic"], row["partition"]), row)
-            row["cause"] = None if cause is row else cause["id"]
-
-
-def _by_directory(findings: list[Found]) -> None:
-    """Directories of one node that have each other's name, or whose logs are others', are one finding."""
-    stretches: dict[tuple[Any, ...], list[Found]] = {}
-    named: dict[int, list[Found]] = {}
-    for row in findings:
-        if row["cause"] is None and _name(row) == "integrity.topic_id":
-            named.setdefault(row["node"], []).append(row)
-        elif row["cause"] is None and _name(row) == "replicas.diverged":
-            stretches.setdefault((row["node"], row["topic"], row["partition"]), []).append(row)
-    whole = [rows for rows in stretches.values() if len(rows) >= STRETCHES_MIN]
-    for rows in whole:
-        named.setdefault(rows[0]["node"], []).extend(rows)
-    for first, *others in named.values():
-        for row in others:
-            row["cause"] = first["id"]
-
-
-def _by_coordinator_epoch(findings: list[Found]) -> None:
-    """A marker whose coordinator epoch is not its transaction's makes those beside it look odd."""
-    known: dict[tuple[Any, ...], Found] = {}
-    odd = [row for row in findings if _name(row) == "epochs.coordinator"]
-    for row in odd:
-        if row["transactional_id"] is not None:
-            known.setdefault((row["topic"], row["partition"], row["producer_id"]), row)
-    for row in odd:
-        cause = known.get((row["topic"], row["partition"], row["producer_id"]))
-        if cause is not None and row["transactional_id"] is None:
-            row["cause"], cause["cause"] = cause["id"], None
-
-
-def _by_index(findings: list[Found]) -> None:
-    """An entry of a transaction index that names another abort than there was leaves one unnamed."""
-    first: dict[tuple[Any, ...], Found] = {}
-    odd = [row for row in findings if _name(row) == "integrity.index" and row["cause"] is None]
-    for row in sorted(odd, key=lambda row: row["position"] is None):
-        cause = first.setdefault((row["path"], row["producer_id"]), row)
-        row["cause"] = None if cause is row else cause["id"]
-
-
-def _name(row: Found) -> str:
-    return f"{row['check']}.{row['rule']}"
-
-
 def _link(findings: list[Found], link: "_Rule") -> None:
-    causes = [row for row in findings if _name(row) in link.causes]
+    causes = [row for row in findings if alike.name_of(row) in link.causes]
     if not causes:
         return
     for row in findings:
-        if row["cause"] is None and link.explains(_name(row)):
+        if row["cause"] is None and link.explains(alike.name_of(row)):
             for cause in causes:
                 if cause is not row and cause["cause"] != row["id"] and link.where(cause, row):
                     row["cause"] = cause["id"]
@@ -213,7 +122,7 @@ def _link(findings: list[Found], link: "_Rule") -> None:
 class _Rule:
     """Which findings explain which, where ``where`` holds of both."""
 
-    def __init__(self, causes: Sequence[str], effects: Sequence[str], where: Link) -> None:
+    def __init__(self, causes: Sequence[str], effects: Sequence[str], where: alike.Link) -> None:
         self.causes = frozenset(causes)
         self.effects = effects
         self.where = where
@@ -223,101 +132,122 @@ class _Rule:
         return name not in self.causes and (name in self.effects or name.partition(".")[0] in self.effects)
 
 
-def _same(*names: str) -> Link:
-    def where(cause: Found, row: Found) -> bool:
-        return all(cause.get(name) is not None and cause.get(name) == row.get(name) for name in names)
-
-    return where
-
-
-def _between(cause: Found, row: Found) -> bool:
-    """Its batch, or what is missing, lies between the row's last batch and the row's."""
-    if not _same("topic", "partition")(cause, row) or cause["offset"] is None:
-        return False
-    since, offset = row.get("since_offset"), row.get("offset")
-    return (since is None or cause["offset"] > since) and (offset is None or cause["offset"] <= offset)
-
-
 def _overtaken(cause: Found, row: Found) -> bool:
     """A marker of a higher epoch that no transaction has made all that follows look old."""
     return _PARTITION_AND_PRODUCER(cause, row) and bool(row.get("since_offset") == cause["offset"])
+
+
+def _ends_it(cause: Found, row: Found) -> bool:
+    """The marker that is missing is there with the id of another producer, or on another partition."""
+    if cause["producer_id"] == row["producer_id"]:
+        return alike.same("producer_epoch")(cause, row) and not alike.same("topic", "partition")(cause, row)
+    end = row["end_offset"]
+    is_behind = row["offset"] is not None and row["offset"] < cause["offset"]
+    return (
+        is_behind and alike.same("topic", "partition")(cause, row) and (end is None or cause["offset"] < end)
+    )
+
+
+def _again(cause: Found, row: Found) -> bool:
+    """What a batch that is there already was followed by is there again, too."""
+    return _PARTITION_AND_PRODUCER(cause, row) and alike.is_between(cause, row)
 
 
 def _near(cause: Found, row: Found) -> bool:
     """It concerns the offsets of a batch that says too many or too few, or those behind them."""
     places = (row.get("offset"), row.get("since_offset"))
     near = any(each is not None and cause["offset"] <= each <= cause["end_offset"] for each in places)
-    return near and _same("topic", "partition")(cause, row)
+    return near and alike.same("topic", "partition")(cause, row)
 
 
 def _is_the_hole(cause: Found, row: Found) -> bool:
     """One offset is missing where a marker is."""
-    if not _same("topic", "partition")(cause, row) or row["end_offset"] != row["offset"] + 1:
+    if not alike.same("topic", "partition")(cause, row) or row["end_offset"] != row["offset"] + 1:
         return False
     return bool(row["offset"] > (cause.get("since_offset") or -1))
 
 
 def _in_hole(cause: Found, row: Found) -> bool:
     since = row.get("since_offset")
-    return _same("topic", "partition")(cause, row) and (since is None or cause["offset"] > since)
+    return alike.same("topic", "partition")(cause, row) and (since is None or cause["offset"] > since)
 
 
 def _within(cause: Found, row: Found) -> bool:
-    if not _same("topic", "partition", "node")(cause, row) or row.get("offset") is None:
+    if not alike.same("topic", "partition", "node")(cause, row) or row.get("offset") is None:
         return False
     return bool(
         cause["offset"] <= row["offset"] and row["offset"] < (cause["end_offset"] or cause["offset"] + 1)
     )
 
 
+def _of_state(cause: Found, row: Found) -> bool:
+    return alike.same("transactional_id")(cause, row) and alike.is_between(cause, row)
+
+
 def _of_id(cause: Found, row: Found) -> bool:
-    return _same("transactional_id")(cause, row) or _same("producer_id")(cause, row)
+    return alike.same("transactional_id")(cause, row) or alike.same("producer_id")(cause, row)
 
 
-_PARTITION_AND_PRODUCER: Final = _same("topic", "partition", "producer_id")
+_PARTITION_AND_PRODUCER: Final = alike.same("topic", "partition", "producer_id")
 _LINKS: Final = (
-    _Rule(("integrity.topic_id",), _OF_A_LOG, _same("topic", "partition")),
-    _Rule(("replicas.diverged",), ("replicas.short", *_BESIDE), _same("topic", "partition", "node")),
-    _Rule(("ids.outside_blocks",), (*_OF_PAIRS, *_BESIDE), _same("producer_id")),
+    _Rule(("integrity.topic_id",), _OF_A_LOG, alike.same("topic", "partition")),
+    _Rule(("replicas.diverged",), ("replicas.short", *_BESIDE), alike.same("topic", "partition", "node")),
+    _Rule(("ids.outside_blocks",), (*_OF_PAIRS, *_BESIDE), alike.same("producer_id")),
     _Rule(("epochs.ahead",), (*_OF_PAIRS, *_BESIDE), _PARTITION_AND_PRODUCER),
     _Rule(("ids.shared",), (*_OF_PAIRS, "states", *_BESIDE), _of_id),
-    _Rule(("epochs.reused",), ("states",), _same("transactional_id")),
+    _Rule(("epochs.reused",), ("states",), alike.same("transactional_id")),
     _Rule(("replicas.diverged",),
           ("integrity.leader_epochs", "integrity.leader_epoch", "integrity.record", "integrity.version"),
           _within),
-    _Rule(_OF_A_BATCH, ("sequences",), _between),
+    _Rule(_OF_A_BATCH, ("sequences",), alike.is_between),
+    _Rule(("sequences.duplicate",), ("markers.without_transaction", "markers.double", "hanging.orphan"),
+          _again),
+    _Rule(("markers.without_transaction", "markers.double"), ("markers.missing",), _ends_it),
     _Rule(("markers.control_type", "markers.control_bit"), ("markers", "sequences"), _PARTITION_AND_PRODUCER),
-    _Rule(("sequences.none",), ("sequences.gap",), _between),
+    _Rule(("sequences.none",), ("sequences.gap",), alike.is_between),
     _Rule(("markers.early", "markers.exchanged"), ("sequences", "fencing", "epochs"),
           _PARTITION_AND_PRODUCER),
-    _Rule(("markers.wrong_outcome",), ("groups.aborted",), _same("producer_id", "producer_epoch")),
+    _Rule(("markers.wrong_outcome",), ("groups.aborted",), alike.same("producer_id", "producer_epoch")),
     _Rule(("markers.missing",), ("sequences", "fencing.zombie"), _PARTITION_AND_PRODUCER),
     _Rule(("integrity.count",), ("offsets", "sequences"), _near),
-    _Rule(("integrity.torn",), ("offsets", "sequences", "markers", *_BESIDE), _same("topic", "partition")),
+    _Rule(("integrity.torn",), ("offsets", "sequences", "markers", *_BESIDE),
+          alike.same("topic", "partition")),
     _Rule(("markers.without_transaction", "markers.epoch"), ("fencing", "epochs", "markers", "sequences"),
           _overtaken),
     _Rule(("epochs.regressed",), ("markers",), _PARTITION_AND_PRODUCER),
     _Rule(("markers.missing",), ("offsets.hole",), _is_the_hole),
     _Rule(("offsets.hole",), ("states", "markers.missing", "sequences"), _in_hole),
-    _Rule(("integrity.record", "integrity.version"), ("states",), _between),
-    _Rule(("integrity.side_file",), ("integrity.leader_epochs", *_BESIDE), _same("path")),
+    _Rule(("integrity.record", "integrity.version"), ("states",), alike.is_between),
+    _Rule(("integrity.side_file",), ("integrity.leader_epochs", *_BESIDE), alike.same("path")),
     _Rule(("offsets.hole", "replicas.short"), ("markers", "hanging", "fencing", "epochs.ahead"),
           lambda cause, row: cause["topic"] == STATES_TOPIC
           and cause["partition"] == row.get("coordinator_partition")),
-    _Rule(("replicas.short",), ("markers.missing",), _same("topic", "partition")),
+    _Rule(("replicas.short",), ("markers.missing",), alike.same("topic", "partition")),
     _Rule(("states.missing", "states.forgotten"), ("markers", "hanging", "fencing"),
-          _same("transactional_id")),
+          alike.same("transactional_id")),
     _Rule(("markers.early", "markers.exchanged", "markers.wrong_outcome", "markers.missing", "markers.double",
            "markers.without_transaction", "markers.not_transactional", "markers.control_type",
            "markers.control_bit", "markers.epoch", "fencing.zombie", "epochs.regressed",
            "sequences.duplicate", "sequences.gap", "sequences.none"),
           (*_BESIDE, "hanging", "epochs.coordinator"), _PARTITION_AND_PRODUCER),
-    _Rule(("hanging.orphan",), _BESIDE, _PARTITION_AND_PRODUCER),
+    _Rule(("epochs.ahead", "epochs.regressed", "fencing.zombie", "ids.outside_blocks", "markers.control_bit",
+           "markers.control_type"), ("markers.late",), _PARTITION_AND_PRODUCER),
+    _Rule(("offsets.hole", "integrity.crc", "integrity.unreadable", "integrity.torn", "replicas.short"),
+          ("markers.late",), alike.same("topic", "partition")),
+    _Rule(("ids.shared",), ("markers.late",), _of_id),
+    _Rule(("sequences.duplicate", "sequences.gap"), ("markers.late",), _again),
+    _Rule(("hanging.orphan", "markers.late"), _BESIDE, _PARTITION_AND_PRODUCER),
+    _Rule(("markers.late",), _BESIDE, alike.same("topic", "partition")),
+    _Rule(("replicas.start",), (*_OF_PAIRS, "replicas", "offsets", "integrity.leader_epochs", *_BESIDE),
+          alike.same("topic", "partition")),
+    _Rule(("replicas.diverged", "replicas.short"), ("integrity.leader_epochs",),
+          alike.same("topic", "partition", "node")),
+    _Rule(("states.epoch",), ("states.missing",), _of_state),
     _Rule(("offsets.hole", "offsets.overlap", "ids.outside_blocks", "integrity.crc", "integrity.unreadable",
            "integrity.count", "sequences.gap", "sequences.duplicate", "markers.double", "markers.early",
            "markers.missing", "markers.without_transaction", "markers.epoch", "epochs.regressed",
            "fencing.zombie"),
-          _BESIDE, _same("topic", "partition")),
+          _BESIDE, alike.same("topic", "partition")),
 )  # fmt: skip
 """In this order; a finding that has a cause keeps it."""
 

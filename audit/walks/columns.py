@@ -87,7 +87,8 @@ COPY_SOURCE: Final = pa.schema(
 COPY_RESULT: Final = pa.schema(
     [
         *COPY_SOURCE,
-        # A fact that the walk adds: "span" (first offset, end offset, of what stands in its place)
+        # Facts that the walk adds: "span" (first offset, end offset, of what stands in its place), "read"
+        # (end offset of all that was read)
         ("place", pa.int64()),  # where in the log the row stands; of a fact -1
         ("flags", pa.int32()),  # FLAG_*: what is out of the ordinary; 0: nothing
         ("due", pa.int64()),  # the offset that was due here; null in front of the first
@@ -186,6 +187,11 @@ _TURN: Final = [
     # FLAG_UNCOMMITTED, _COMPACTED, _STALE; FLAG_HOLE: offsets are missing since the marker before;
     # FLAG_OPAQUE: since then something could not be read that may be a marker
     ("flags", pa.int32()),
+    # Of a marker: the first offset of a transaction that is open then, or what follows the marker; of rank 4
+    # as the index says it
+    ("stable_offset", pa.int64()),
+    # Of its data the first of a later epoch than ``data_epoch``: a marker should stand before it; null: none
+    ("late_offset", pa.int64()),
 ]
 
 LOG_RESULT: Final = pa.schema([*FOUND, *(each for each in _TURN if each[0] != "since_offset")])
@@ -291,6 +297,8 @@ SNAPSHOTS_SOURCE: Final = pa.schema(
         ("first_offset", pa.int64()),  # of the transaction that is open; -1: none is; null of a batch
         ("copy_first", pa.int64()),  # the first offset that the copy holds; null of a batch
         ("base_sequence", pa.int32()),  # null of an entry
+        ("coordinator_epoch", pa.int32()),  # of an entry of its last marker; of a batch of a marker
+        ("control_type", pa.int16()),  # null of an entry
         ("flags", pa.int32()),  # of a batch in the log; null of an entry
     ]
 )

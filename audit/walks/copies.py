@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from fencepost.audit.walks.columns import (
     COPIES_RESULT,
     COPY_RESULT,
+    FLAG_AFTER_UNREAD,
     FLAG_COMPACTED,
     FLAG_EMPTIED,
     FLAG_OPAQUE,
@@ -83,14 +84,27 @@ class _Merge:
         self._starts = np.sort(np.array([copy.first for copy in spans], np.int64))
         self._ends = np.sort(np.array([copy.end for copy in spans], np.int64))
         self._epoch_rows: list[Row] = []
+        self._last_epoch = -1
 
     def rows(self, rows: pa.RecordBatch) -> Batches:
         """The log's batches among whole places."""
         chosen, flags = self._chosen(rows)
         kept = rows if len(chosen) == rows.num_rows else rows.take(pa.array(chosen))
         flags |= self._unbroken.look(kept, flags)
+        flags |= self._elected(kept)
         yield self._shaped(kept, flags)
         yield from batch_of(self._taken(), COPIES_RESULT)
+
+    def _elected(self, rows: pa.RecordBatch) -> Flags:
+        """What an unclean election left out stood before the first batch of its leader."""
+        epochs = rows.column("leader_epoch").fill_null(-1).to_numpy().astype(np.int64)
+        if not self._log.unclean or not len(epochs):
+            return np.zeros(rows.num_rows, np.int32)
+        before = np.concatenate(([self._last_epoch], epochs[:-1]))
+        self._last_epoch = int(epochs[-1])
+        first = np.array([any(one < each <= own for each in self._log.unclean)
+                          for one, own in zip(before.tolist(), epochs.tolist(), strict=True)])  # fmt: skip
+        return np.where(first, FLAG_AFTER_UNREAD, 0).astype(np.int32)
 
     def end(self) -> list[Found]:
         """What is found once all places were seen, and the row of kind "log"."""

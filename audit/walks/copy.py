@@ -59,6 +59,7 @@ class _State:
         self.first = _NONE
         self.end = _NONE  # after the last row that stands in its place
         self.epoch = _NONE  # of that row
+        self.read_end = 0  # of the rows so far, those before the log start included
         self.is_unread = False  # the row before could not be read
         self.path: str | None = None
 
@@ -102,6 +103,7 @@ def _from_start(rows: pa.RecordBatch, state: _State) -> pa.RecordBatch:
     last = rows.column("last_offset").fill_null(_NONE).to_numpy()
     opaque = rows.column("fault").is_valid().to_numpy(zero_copy_only=False)
     kept = np.flatnonzero(~opaque & (last >= start))
+    state.read_end = max(state.read_end, int(np.where(opaque, _NONE, last).max(initial=_NONE)) + 1)
     if len(kept) == 0:
         return rows.slice(rows.num_rows)
     first = int(kept[0])
@@ -261,7 +263,7 @@ def _with(rows: pa.RecordBatch, *, place: Any, flags: Any, due: Any) -> pa.Recor
 
 
 def _span(key: tuple[Any, ...], state: _State) -> pa.RecordBatch:
-    """The fact "span": the first and the end offset of what stands in its place."""
+    """The fact "span": the first and the end offset of what stands in its place; "read": the end of all."""
     facts = state.facts
     start = state.first if state.first != _NONE else facts.start
     row = {
@@ -269,7 +271,8 @@ def _span(key: tuple[Any, ...], state: _State) -> pa.RecordBatch:
         "node": facts.node, "item": "span", "first": start,
         "second": state.end if state.end != _NONE else start, "place": -1, "flags": 0,
     }  # fmt: skip
-    return pa.RecordBatch.from_pylist([row], schema=COPY_RESULT)
+    read = {**row, "item": "read", "first": max(state.read_end, state.end), "second": None}
+    return pa.RecordBatch.from_pylist([row, read], schema=COPY_RESULT)
 
 
 COPY: Final = Walk("copy", ("topic", "partition", "copy"), ("rank", "path", "position"),

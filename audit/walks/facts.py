@@ -32,6 +32,7 @@ class CopyFacts:
     holes: list[tuple[int, int]] = field(default_factory=list)
     first: int = 0
     end: int = 0  # of its "span"
+    read_end: int = 0  # of all that was read, deleted records included
     epoch_starts: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     epochs: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     epoch_path: str = ""
@@ -122,5 +123,7 @@ def _read_of_copy(copy: CopyFacts, item: str, path: str, first: int | None, seco
         copy.log_start = first
     elif item == "high-watermark":
         copy.high_watermark = first
+    elif item == "read":
+        copy.read_end = first
     elif item == "span" and second is not None:
         copy.first, copy.end = first, second

@@ -1,7 +1,8 @@
 """Transaction indexes and producer snapshots beside a log, held against the turns in it.
 
 Index       names each aborted transaction's data: readers of committed data drop by it. An entry without its
-            abort, or an abort without its entry in a copy that has others, is a finding. In a copy that ran
+            abort, or an abort without its entry in a copy that has others, is a finding; so is a last stable
+            offset below that of the log: by it readers stop to look. In a copy that ran
             the index may be older than the log: only between two entries.
 Snapshot    says of each producer the first offset of what it had open; the rest of it is for ``snapshots``.
 Left out    where the log is compacted or not kept, entries cannot be held against it.
@@ -64,9 +65,20 @@ class Indexes:
             said = (
                 f"it says that the data begins at {entry['first_offset']}, it begins at {turn['data_offset']}"
             )
+        elif self._is_stable_elsewhere(entry, turn, int(row["offset"])):
+            said = f"it says last stable offset {entry['stable_offset']}, it is {turn['stable_offset']}"
         else:
             return
         context.found.append(_of_entry(context, "index", said, entry))
+
+    def _is_stable_elsewhere(self, entry: Row, turn: Row, first: int) -> bool:
+        """Whether it is too low. A broker that appends many batches at once writes a higher one, of their
+        end; what was open below the first offset that is kept is not known.
+        """
+        said, meant = entry.get("stable_offset"), turn.get("stable_offset")
+        if said is None or meant is None or turn["flags"] & _UNSURE:
+            return False
+        return bool(said < meant and (first == 0 or said >= first))
 
     def _snapshots(self, context: Context, turns: list[Row], states: list[Row]) -> None:
         if context.row["compacted"] or not turns or any(turn["flags"] & _UNSURE for turn in turns):

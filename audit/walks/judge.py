@@ -71,6 +71,10 @@ class Judge:
         steps = self._exchanged_apart(steps)
         for at, step in enumerate(steps):
             self._step(step, at > last_pair, steps[at + 1] if at + 1 < len(steps) else None)
+        late = marker.overtaken(self._turns)
+        if late is not None and all(row["producer_id"] != late["producer_id"] for row in self._context.found):
+            row = self._finding("late", marker.said_late(late), late, None)
+            self._context.found.append(row | {"offset": late["data_offset"]})
 
     def _is_cleaned(self, turn: Row) -> bool:
         """Whether its log is not kept where its marker was: compaction never comes to where data is open, and
@@ -86,7 +90,7 @@ class Judge:
         if outcome is not None and turn is not None:
             self._together(step, outcome, turn, is_last)
         elif outcome is not None and step.what == align.MISSING:
-            self._missing(outcome, self._turn_after(step, following), is_last)
+            self._missing(outcome, self._turn_after(following), is_last)
         elif outcome is None and turn is not None:
             self._alone(step, turn, is_last)
         elif step.what == align.BEFORE and outcome is not None:
@@ -149,10 +153,8 @@ class Judge:
                 result[at] = Step(align.SAME, steps[at].outcome, steps[at].turn)
         return result
 
-    def _turn_after(self, step: Step, following: Step | None) -> Row | None:
-        if following is not None and following.turn is not None:
-            return self._turns[following.turn]
-        return None
+    def _turn_after(self, following: Step | None) -> Row | None:
+        return None if following is None or following.turn is None else self._turns[following.turn]
 
     def _missing(self, outcome: Row, turn: Row | None, is_last: bool) -> None:
         offset = None if turn is None else turn["data_offset"]
@@ -164,8 +166,10 @@ class Judge:
             f" {outcome['transactional_id']}, decided at {outcome['prepared_ms']} (offset"
             f" {outcome['offset']} of the coordinator's log, partition {outcome['coordinator_partition']})"
         )
-        row = self._finding("missing", said, turn or outcome, outcome)
+        at = (turn or outcome) | {"producer_epoch": outcome["producer_epoch"]}
+        row = self._finding("missing", said, at, outcome)
         row["offset"] = offset
+        row["end_offset"] = None if turn is None else turn["marker_offset"]
         if turn is None:
             row["since_offset"] = self._turns[-1]["marker_offset"] if self._turns else None
         if not is_last or self._context.row["stopped"]:

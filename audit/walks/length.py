@@ -3,10 +3,11 @@
 Checkpoint  of high watermarks: written every few seconds and at a clean end, so a lower bound.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 from fencepost.audit.walks.columns import NOTE, UNKNOWN
-from fencepost.audit.walks.facts import METADATA, LogFacts
+from fencepost.audit.walks.facts import METADATA, CopyFacts, LogFacts
 from fencepost.audit.walks.found import Found, found
 
 
@@ -26,6 +27,24 @@ def known_end(topic: str, log: LogFacts) -> int:
     if log.replicas and log.replicas <= given:
         known = max(known, min(copy.end for copy in copies if copy.node in log.replicas))
     return known
+
+
+def _beyond(where: dict[str, Any], copy: CopyFacts, name: str) -> Iterator[Found]:
+    """What the files beside a copy say begins beyond its end. A crash may have left the log shorter."""
+    if not copy.is_stopped:
+        return  # they were copied after the log
+    kind = "finding" if copy.is_clean else UNKNOWN
+    why = "" if copy.is_clean else ", and its broker did not end cleanly"
+    at = {"node": copy.node, "position": 0, **where}
+    if len(copy.epoch_starts) and copy.epoch_starts[-1] > copy.end:
+        start = int(copy.epoch_starts[-1])
+        said = f"leader epoch {copy.epochs[-1]} begins at {start}, the copy ends at {copy.end}{why}"
+        yield found("integrity", "leader_epochs", said, kind=kind, subject=f"offset {start}", offset=start,
+                    path=copy.epoch_path, **at)  # fmt: skip
+    if copy.log_start is not None and copy.log_start > copy.read_end > 0:
+        said = f"the copy begins at {copy.log_start} by its checkpoint, and ends at {copy.read_end}{why}"
+        yield found("replicas", "start", said, kind=kind, subject=f"offset {copy.log_start}",
+                    offset=copy.log_start, path=name, **at)  # fmt: skip
 
 
 def findings_of_copies(where: dict[str, Any], log: LogFacts, known: int) -> list[Found]:
@@ -48,6 +67,7 @@ def findings_of_copies(where: dict[str, Any], log: LogFacts, known: int) -> list
             subject = f"{copy.high_watermark - copy.end} offsets"
             at = {**place, "path": copy.last_path or place["path"]}
             rows.append(found("replicas", "short", said + why, kind=kind, subject=subject, **at))
+        rows += _beyond(where, copy, name)
         for path, (valid_end, is_last) in copy.torn.items():
             said = f"the segment ends inside a batch that begins at {valid_end}"
             at = {"node": copy.node, "path": path, "position": valid_end, **where}

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from fencepost.audit.decode.control import MARKER_SIZES
 from fencepost.audit.walks.columns import (
+    FLAG_AFTER_UNREAD,
     FLAG_COMPACTED,
     FLAG_DISPLACED,
     FLAG_EMPTIED,
@@ -50,7 +51,8 @@ _READ: Final = (
 _TURN_COLUMNS: Final = (
     "producer_id", "producer_epoch", "offset", "at_ms", "node", "path", "position", "marker_offset",
     "control_type", "coordinator_epoch", "marker_version", "data_epoch", "data_offset", "data_last",
-    "batches", "plain_offset", "data_ms", "written_ms", "since_offset", "flags",
+    "batches", "plain_offset", "data_ms", "written_ms", "since_offset", "flags", "stable_offset",
+    "late_offset",
 )  # fmt: skip
 
 
@@ -76,6 +78,8 @@ class _Log:
         self._opaque = 0  # how many rows may be markers that cannot be read
         self._server_ms = -1
         self._end = -1
+        self._cut_at = -1  # the last offset behind what an election cut, or could not be read
+        self._open: dict[int, int] = {}  # first offset by producer, in the order of the log
         self._begins_at = -1  # a producer's first sequence; -1: any
         self._in_sequence = self._topic != CONSUMER_OFFSETS
         self._turns: list[tuple[Any, ...]] = []
@@ -124,6 +128,8 @@ class _Log:
                 self._holes += 1
             if producer_id < 0:
                 return
+        if flags & FLAG_AFTER_UNREAD:
+            self._cut_at = base
         producer = self._producers.get(producer_id)
         if producer is None:
             producer = self._producers[producer_id] = Producer(producer_id, epoch, self._begins_at)
@@ -136,18 +142,33 @@ class _Log:
             self._add("markers", *odd, producer, epoch, place, offset=base, end_offset=last + 1,
                       at_ms=time_ms, since_offset=producer.marker_offset)  # fmt: skip
         if (is_control or odd is not None) and (sequence < 0 or kind in _ENDS):
-            kind = _UNREADABLE if odd is not None else kind
+            kind = _UNREADABLE if odd is not None and odd[0] != "sequence" else kind
             self._marker(producer, (epoch, base, time_ms, kind, coordinator_epoch, version, flags), place)
         elif epoch < producer.epoch:
             self._stale(producer, (epoch, base, last, sequence, time_ms, flags), place)
         else:
-            if epoch > producer.epoch:
-                producer.begin(epoch)
-            if self._in_sequence and not flags & (FLAG_COMPACTED if sequence >= 0 else FLAG_UNCOMMITTED):
-                self._sequence(producer, (base, last, sequence, time_ms, flags), place)
-            producer.add(
-                (base, last, epoch, time_ms, max(server_ms, -1), flags), place, attributes & _TRANSACTIONAL
-            )
+            data = (base, last, epoch, time_ms, max(server_ms, -1), flags)
+            self._data(producer, data, sequence, place, attributes & _TRANSACTIONAL)
+
+    def _data(
+        self, producer: Producer, data: tuple[int, ...], sequence: int, place: tuple[Any, ...],
+        transactional: int,
+    ) -> None:  # fmt: skip
+        base, last, epoch, time_ms, _, flags = data
+        if epoch > producer.epoch:
+            if producer.batches and not flags & FLAG_UNCOMMITTED and self._is_whole_since(producer):
+                producer.late = base if producer.late is None else producer.late
+            producer.begin(epoch)
+        if self._in_sequence and not flags & (FLAG_COMPACTED if sequence >= 0 else FLAG_UNCOMMITTED):
+            self._sequence(producer, (base, last, sequence, time_ms, flags), place)
+        if transactional:
+            self._open.setdefault(producer.id, base)
+        producer.add(data, place, transactional)
+
+    def _is_whole_since(self, producer: Producer) -> bool:
+        """Whether nothing since its last marker may have been that of its data."""
+        is_sound = self._opaque == producer.opaque and self._holes == producer.holes
+        return is_sound and self._cut_at <= (-1 if producer.marker_offset is None else producer.marker_offset)
 
     def _sequence(self, producer: Producer, data: tuple[int, ...], place: tuple[Any, ...]) -> None:
         base, last, sequence, time_ms, flags = data
@@ -208,10 +229,13 @@ class _Log:
             self._missing += 1
         node, path, position = place
         flags = self._turn_flags(producer, flags) | (FLAG_STALE if is_stale else 0)
+        if not is_stale:
+            self._open.pop(producer.id, None)
+        stable, late = next(iter(self._open.values()), base + 1), None if is_stale else producer.late
         turn = producer.turn if not is_stale else (None, None, None, 0, None, None, None)
         self._turns.append((
             producer.id, epoch, base, time_ms, node, path, position, base, kind, coordinator_epoch, version,
-            *turn, producer.marker_offset, flags,
+            *turn, producer.marker_offset, flags, stable, late,
         ))  # fmt: skip
         if not is_stale:
             producer.end_turn(epoch, base, kind, self._opaque, self._holes)
@@ -255,7 +279,7 @@ class _Log:
                 self._turns.append((
                     producer.id, producer.data_epoch, producer.first_data, producer.data_ms, node, path,
                     position, None, None, None, None, *producer.turn, producer.marker_offset,
-                    self._turn_flags(producer, 0),
+                    self._turn_flags(producer, 0), None, producer.late,
                 ))  # fmt: skip
 
     def _run(self, producer: Producer, epoch: int, run: dict[str, Any]) -> None:
@@ -295,7 +319,9 @@ def _odd_control(attributes: int, sequence: int, kind: int, size: int, flags: in
         if sequence < 0 and attributes & _TRANSACTIONAL and size in MARKER_SIZES:
             return "control_bit", "it has no control bit, and no sequence as data has: it was a marker"
         return None
-    if sequence >= 0 and kind not in _ENDS:
+    if sequence >= 0 and kind in _ENDS:
+        return "sequence", f"a marker has sequence {sequence}: only data has one"
+    if sequence >= 0:
         return "control_bit", f"it has the control bit, and sequence {sequence}, which only data has"
     if kind in _ENDS or (kind == _UNREADABLE and flags & FLAG_EMPTIED):
         return None

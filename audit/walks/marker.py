@@ -57,3 +57,16 @@ def is_within(turn: Row, following: Row, indexed: Sequence[Row]) -> bool:
     named = {entry["offset"] for entry in indexed}
     ranges = ((entry["first_offset"], entry["offset"]) for entry in indexed)
     return at not in named and any(first <= at <= following["data_offset"] <= last for first, last in ranges)
+
+
+def overtaken(turns: Sequence[Row]) -> Row | None:
+    """The first turn with data of two epochs: a marker should stand between them."""
+    return next((turn for turn in turns if turn.get("late_offset") is not None), None)
+
+
+def said_late(turn: Row) -> str:
+    """What is wrong with that turn."""
+    return (
+        f"data from offset {turn['data_offset']} on, of epoch {turn['data_epoch']}, has no marker before data"
+        f" of a later epoch, at offset {turn['late_offset']}"
+    )

@@ -125,7 +125,7 @@ def _odd(context: Context, rows: pa.RecordBatch, firsts: Ints) -> Bools:
     differs = ints("outcome", outcomes) != kinds
     differs |= ints("producer_epoch", outcomes) != ints("producer_epoch", turns)
     differs |= (ints("flags", turns) & ~FLAG_COMPACTED) != 0
-    differs |= ints("plain_offset", turns) >= 0
+    differs |= (ints("plain_offset", turns) >= 0) | (ints("late_offset", turns) >= 0)
     differs |= (ints("batches", turns) == 0) & (kinds == 1)
     led, last = ints("coordinator_epoch", turns), ints("last_coordinator_epoch", outcomes)
     differs |= (kinds != OPEN) & (led < ints("first_coordinator_epoch", outcomes))

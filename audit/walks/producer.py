@@ -21,7 +21,7 @@ class Producer:
     __slots__ = (
         "batches", "coordinator_before", "coordinator_epoch", "data_epoch", "data_last", "data_ms",
         "end", "epoch", "expected", "first_data", "flags", "furthest", "holes", "id", "jump",
-        "last_offset", "marker", "marker_offset", "meant", "missing", "opaque", "place", "plain",
+        "last_offset", "late", "marker", "marker_offset", "meant", "missing", "opaque", "place", "plain",
         "previous_end", "previous_epoch", "previous_turn", "runs", "written_ms",
     )  # fmt: skip
 
@@ -56,6 +56,7 @@ class Producer:
         self.place: tuple[Any, ...] = (None, None, None)
         self.batches = 0
         self.flags = 0
+        self.late: int | None = None  # the first data of a later epoch than its data's
 
     def begin(self, epoch: int) -> None:
         """A higher epoch writes: its sequence begins at 0."""

@@ -2,6 +2,8 @@
 
 Epoch       of an entry is the highest that its producer had written. In a compacted log it may be higher.
 Sequence    of an entry is that of the batch that ends at the entry's last offset, the last of its producer.
+Coordinator epoch of an entry is that of the producer's last marker.
+Twice       no producer is in a snapshot.
 Lost        a producer that wrote before the snapshot and is not in it. Brokers forget producers, the one that
             wrote longest ago first: it is lost if one that wrote earlier and has nothing open is there.
 Not judged  producers of which the copy itself holds nothing before the snapshot; what comes after a batch
@@ -38,6 +40,8 @@ _READ: Final = (
     "producer_id",
     "producer_epoch",
     "base_sequence",
+    "coordinator_epoch",
+    "control_type",
     "timestamp_ms",
     "flags",
 )
@@ -51,6 +55,7 @@ class _Last(NamedTuple):
     timestamp_ms: int
     data_last: int  # the last offset of its last batch that has a sequence, and that sequence
     sequence: int
+    coordinator_epoch: int  # of its last marker; -1: none
 
 
 def run(batches: Batches) -> Batches:
@@ -103,16 +108,20 @@ class _Log:
         for producer_id in np.unique(ids).tolist():
             own = np.flatnonzero(ids == producer_id)
             last = int(own[-1])
-            data = own[columns["base_sequence"][own] >= 0]
+            data = own[(columns["base_sequence"][own] >= 0) & (columns["control_type"][own] < 0)]
             before = self._producers.get(producer_id)
             ends, sequence = (before.data_last, before.sequence) if before else (-1, -1)
+            led = before.coordinator_epoch if before else -1
+            markers = own[columns["control_type"][own] >= 0]
+            if len(markers):
+                led = int(columns["coordinator_epoch"][markers[-1]])
             if len(data):
                 at = int(data[-1])
                 ends = int(columns["last_offset"][at])
                 sequence = int(columns["base_sequence"][at] + ends - columns["at"][at]) % SEQUENCES
             epoch = max(int(columns["producer_epoch"][own].max()), before.epoch if before else -1)
             self._producers[producer_id] = _Last(
-                epoch, int(columns["at"][last]), int(columns["timestamp_ms"][last]), ends, sequence
+                epoch, int(columns["at"][last]), int(columns["timestamp_ms"][last]), ends, sequence, led
             )
 
     def _judge(self) -> None:
@@ -130,6 +139,9 @@ class _Log:
             if said is not None:
                 yield self._of(entry, said)
         named = {entry["producer_id"] for entry in entries}
+        for twice in {each for each in named if sum(entry["producer_id"] == each for entry in entries) > 1}:
+            again = [entry for entry in entries if entry["producer_id"] == twice][-1]
+            yield self._of(again, f"it has producer {twice} twice")
         oldest_ms = min(
             (int(entry["timestamp_ms"]) for entry in entries if entry["first_offset"] < 0), default=None
         )
@@ -149,6 +161,13 @@ class _Log:
             return f"it says epoch {epoch}, the log had epoch {last.epoch} before"
         if entry["last_offset"] == last.data_last >= 0 and sequence != last.sequence:
             return f"it says sequence {sequence} at offset {last.data_last}, in the log it is {last.sequence}"
+        if entry["last_offset"] >= 0 <= last.data_last != entry["last_offset"] and not self._is_compacted:
+            return f"it says last offset {entry['last_offset']}, in the log it is {last.data_last}"
+        led = entry["coordinator_epoch"]
+        is_known = last.coordinator_epoch >= 0 or (entry["copy_first"] == 0 and not self._is_compacted)
+        if led is not None and last.coordinator_epoch != led and is_known:
+            if not self._is_compacted or led < last.coordinator_epoch:
+                return f"it says coordinator epoch {led}, its last marker has {last.coordinator_epoch}"
         return None
 
     def _of(self, entry: Found, said: str) -> Found:

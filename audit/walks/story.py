@@ -117,6 +117,8 @@ class _Story:
             each.state, each.pair, each.open = None, None, {}
             return
         row = self._own(each, row)
+        if self._is_of_another_epoch(each, row):
+            return
         pair = self._pair(each, row)
         if each.pair is not None and pair < each.pair:
             self._regressed(each, row, each.pair)
@@ -149,6 +151,19 @@ class _Story:
         if row["producer_epoch"] < pair.epoch:
             self._regressed(each, row, pair)
         return bool(row["producer_epoch"] < pair.epoch)
+
+    def _is_of_another_epoch(self, each: _Id, row: Found) -> bool:
+        """Whether it ends the open transaction with an epoch that is neither that one's nor the next."""
+        if each.state != _ONGOING or each.pair is None or row["state"] not in _PREPARED:
+            return False
+        began = each.pair.epoch
+        if row["producer_id"] != each.pair.producer_id or began <= row["producer_epoch"] <= began + 1:
+            return False
+        if row["producer_epoch"] < began:
+            return False
+        said = f"{row['state']} of epoch {row['producer_epoch']}, of a transaction of epoch {began}"
+        self._add(row, "states", "epoch", said, subject=each.name)
+        return True
 
     def _forgotten(self, each: _Id, row: Found) -> None:
         """A coordinator forgets an id only after its last transaction has ended."""

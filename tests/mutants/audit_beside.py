@@ -237,4 +237,39 @@ AUDIT_BESIDE: Final = (
         "_COST[WRONG] if is_alone",
         (MARKERS + "[the-first-marker-of-a-trimmed-log-is-of-the-other-outcome-sizes0]",),
     ),
+    Mutant(
+        "two-epochs-before-one-marker",
+        "data of a later epoch comes after the marker of the data before it",
+        "audit/walks/log.py",
+        "                producer.late = base if producer.late is None else producer.late\n",
+        "                pass\n",
+        (MARKERS + "[a-marker-of-v2-stands-behind-data-of-the-next-transaction-sizes0]",),
+    ),
+    Mutant(
+        "any-last-stable-offset",
+        "a last stable offset that is too low ends a reader's search for aborts",
+        "audit/walks/indexes.py",
+        "        return bool(said < meant and (first == 0 or said >= first))\n",
+        "        return False\n",
+        (
+            WALKS + "test_indexes.py::test_what_is_found_in_the_files_beside_a_log"
+            "[a-last-stable-offset-is-too-low]",
+        ),
+    ),
+    Mutant(
+        "prepared-with-any-epoch",
+        "a transaction is prepared with its own epoch or the next",
+        "audit/walks/story.py",
+        "        if self._is_of_another_epoch(each, row):\n",
+        "        if False:\n",
+        (STORY + "[a-transaction-is-prepared-with-an-epoch-two-above]",),
+    ),
+    Mutant(
+        "stray-markers-beside-missing-ones",
+        "a marker that is missing may be there with another producer's id",
+        "audit/walks/causes.py",
+        '    _Rule(("markers.without_transaction", "markers.double"), ("markers.missing",), _ends_it),\n',
+        "",
+        (WALKS + "test_causes.py::test_a_marker_that_is_missing_may_be_there_as_another_producers",),
+    ),
 )

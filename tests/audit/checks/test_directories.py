@@ -96,6 +96,12 @@ def a_node_that_another_one_registered(s: Story) -> None:
     log_dir(s, 2, "d1")
 
 
+def a_directory_of_another_cluster(s: Story) -> None:
+    for node, cluster in enumerate("aba"):
+        directory(s, "cluster", cluster, path=f"/n{node}/meta.properties", topic="", partition=-1,
+                  broker_id=node, node=node)  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("tell", "findings", "unknown"),
     [
@@ -108,6 +114,7 @@ def a_node_that_another_one_registered(s: Story) -> None:
         pytest.param(a_node_as_it_registered, [], []),
         pytest.param(a_node_of_a_cluster_that_registers_no_directories, [], []),
         pytest.param(a_node_that_another_one_registered, ["node"], []),
+        pytest.param(a_directory_of_another_cluster, ["cluster"], []),
     ],
     ids=lambda value: value.__name__.replace("_", "-") if callable(value) else None,
 )
@@ -178,6 +185,6 @@ def asked(engine: "Engine", tell: Tell, relation: str) -> list[str]:
     story = Story(3)
     tell(story)
     rows = relations(engine, [story]).rows(
-        f"SELECT rule FROM {relation} WHERE rule IN ('topic_id', 'node') ORDER BY rule"
+        f"SELECT rule FROM {relation} WHERE rule IN ('topic_id', 'node', 'cluster') ORDER BY rule"
     )
     return [row["rule"] for row in rows]

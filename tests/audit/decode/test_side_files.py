@@ -108,8 +108,11 @@ def test_the_topic_of_a_partition_s_directory(tmp_path: Path) -> None:
 
 def test_the_node_of_an_entry_of_log_dirs(tmp_path: Path) -> None:
     content = f"#\nversion=1\ncluster.id=x\nnode.id=1\ndirectory.id={ID}\n".encode()
-    (row,) = rows(tmp_path, *PROPERTIES, content)["directories"]
-    assert (row["kind"], row["identifier"], row["broker_id"]) == ("log-dir", ID, 1)
+    found = rows(tmp_path, *PROPERTIES, content)["directories"]
+    assert [(row["kind"], row["identifier"], row["broker_id"]) for row in found] == [
+        ("log-dir", ID, 1),
+        ("cluster", "x", 1),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,45 @@ def test_a_decision_that_offsets_contradict_too_is_one_finding() -> None:
     assert [row["cause"] for row in grouped([freed, wrong])] == [None, wrong["id"]]
 
 
+def test_a_marker_that_is_missing_may_be_there_as_another_producers() -> None:
+    at: Row = {"topic": "orders", "partition": 0}
+    missing = found("markers", "missing", "a", **at, offset=5, end_offset=20, producer_id=4, producer_epoch=1)
+    stray = found("markers", "double", "b", **at, offset=9, producer_id=7, producer_epoch=0)
+    assert [row["cause"] for row in grouped([missing, stray])] == [None, stray["id"]]
+    moved = found("markers", "without_transaction", "c", topic="orders", partition=1, offset=3,
+                  producer_id=4, producer_epoch=1)  # fmt: skip
+    assert [row["cause"] for row in grouped([missing, moved])] == [None, moved["id"]]
+    later = stray | {"offset": 21, "id": "later"}
+    assert [row["cause"] for row in grouped([missing, later])] == [None, None]
+
+
+def test_a_batch_with_another_producers_id_lacks_where_it_was() -> None:
+    at: Row = {"topic": "orders", "partition": 0}
+    gap = found("sequences", "gap", "a", **at, offset=12, since_offset=3, producer_id=4)
+    odd = found("sequences", "duplicate", "b", **at, offset=9, since_offset=1, producer_id=7)
+    assert [row["cause"] for row in grouped([gap, odd])] == [None, odd["id"]]
+
+
+def test_what_one_block_or_record_brings_about_is_one_finding() -> None:
+    blocks = [
+        found("blocks", "end_not_growing", "a", offset=each, since_offset=3, path="p", position=each)
+        for each in (5, 7)
+    ]
+    assert [row["cause"] for row in grouped(blocks)] == [None, blocks[0]["id"]]
+    at: Row = {"topic": STATES, "partition": 1, "transactional_id": "x"}
+    states = [
+        found("states", "missing", "a", **at, offset=each, since_offset=each - 2, path="p", position=each)
+        for each in (5, 7)
+    ]
+    assert [row["cause"] for row in grouped(states)] == [None, states[0]["id"]]
+
+
+def test_an_index_that_names_another_producer_lacks_the_one_that_it_should() -> None:
+    entry = found("integrity", "index", "a", path="p", position=34, offset=9, producer_id=5)
+    lacks = found("integrity", "index", "b", path="p", offset=9, producer_id=4)
+    assert [row["cause"] for row in grouped([entry, lacks])] == [None, entry["id"]]
+
+
 def test_findings_of_the_same_id_are_one() -> None:
     row = found("ids", "shared", "said", producer_id=4)
     assert len(grouped([row, dict(row)])) == 1

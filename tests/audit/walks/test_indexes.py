@@ -37,6 +37,21 @@ def an_index_as_the_log_has_it() -> Cluster:
 
 
 @case("integrity.index")
+def a_last_stable_offset_is_too_low() -> Cluster:
+    cluster = with_index((11, 21), (33, 43))
+    for entry, stable in zip(cluster.entries, (22, 43), strict=True):
+        entry["stable_offset"] = stable
+    return cluster
+
+
+@case()
+def a_last_stable_offset_of_the_end_of_what_was_appended_at_once() -> Cluster:
+    cluster = with_index((11, 21), (33, 43))
+    cluster.entries[0]["stable_offset"] = 33
+    return cluster
+
+
+@case("integrity.index")
 def an_index_lacks_an_abort_between_two() -> Cluster:
     cluster = with_index((11, 21), (33, 43))
     cluster.transaction(outcome="Abort")

@@ -171,6 +171,17 @@ def the_first_marker_of_a_trimmed_log_is_of_the_other_outcome() -> Cluster:
     return cluster
 
 
+@case("markers.late")
+def a_marker_of_v2_stands_behind_data_of_the_next_transaction() -> Cluster:
+    cluster = kafka("Commit", bumps=True)
+    cluster.begin(1, count=1)
+    cluster.end(2)
+    cluster.begin(2, count=1)
+    cluster.end(3)
+    cluster.log.swap(*cluster.log.rows[-3:-1])
+    return cluster
+
+
 @case("markers.missing")
 def a_marker_of_v2_was_never_written() -> Cluster:
     cluster = Cluster()

@@ -184,6 +184,28 @@ def a_leader_epoch_file_that_begins_behind_the_log_and_has_another_epoch() -> Ma
     return [with_epoch_file((1, 10), (2, 40), (4, 50))]
 
 
+@case("integrity.leader_epochs")
+def a_leader_epoch_begins_beyond_the_end() -> Made:
+    directory = with_epoch_file((1, 0), (3, 40), (4, 800))
+    directory.fact("stopped", 1)
+    return [directory]
+
+
+@case("?integrity.leader_epochs")
+def a_leader_epoch_begins_beyond_the_end_that_a_crash_left() -> Made:
+    directory = with_epoch_file((1, 0), (3, 40), (4, 800))
+    directory.fact("stopped")
+    return [directory]
+
+
+@case("replicas.start")
+def a_copy_begins_beyond_its_end() -> Made:
+    directory = Directory().fill(4)
+    directory.fact("log-start", 90)
+    directory.fact("stopped", 1)
+    return [directory]
+
+
 @case("integrity.torn")
 def a_segment_in_the_middle_ends_in_a_torn_batch() -> Made:
     directory = Directory().fill(4)

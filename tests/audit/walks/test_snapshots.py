@@ -79,6 +79,30 @@ def a_sequence_is_another() -> State:
 
 
 @case("integrity.snapshot")
+def a_last_offset_is_another() -> State:
+    state = State()
+    state.entries[1]["last_offset"] -= 1
+    return state
+
+
+@case("integrity.snapshot")
+def a_coordinator_epoch_is_not_that_of_the_last_marker() -> State:
+    state = State()
+    state.data(1, -1, control_type=1, coordinator_epoch=3)
+    for entry in state.entries:
+        entry["at"] = state.end
+    state.entries[1]["coordinator_epoch"] = 4
+    return state
+
+
+@case("integrity.snapshot")
+def a_producer_is_there_twice() -> State:
+    state = State()
+    state.entry(1, 19, state.end - 11)
+    return state
+
+
+@case("integrity.snapshot")
 def an_epoch_is_above_the_logs() -> State:
     state = State()
     state.entries[1]["producer_epoch"] += 1

@@ -176,6 +176,15 @@ def a_prepare_is_missing() -> States:
     return states
 
 
+@case("states.epoch", "states.missing")
+def a_transaction_is_prepared_with_an_epoch_two_above() -> States:
+    states = States()
+    states.add("Ongoing", 3)
+    states.add("PrepareCommit", 5)
+    states.add("CompleteCommit", 3)
+    return states
+
+
 @case("states.missing")
 def a_complete_is_missing() -> States:
     states = States()
