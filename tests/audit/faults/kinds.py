@@ -10,6 +10,7 @@ from typing import Final
 from tests.audit.faults import blocks, files, producers, states
 from tests.audit.faults.coordinators import COORDINATORS
 from tests.audit.faults.copies import COPIES
+from tests.audit.faults.displaced import DISPLACED
 from tests.audit.faults.extra import EXTRA
 from tests.audit.faults.fault import Ground, NoPlace, Planted
 from tests.audit.faults.groups import BEYOND_GROUPS, GROUPS
@@ -17,7 +18,9 @@ from tests.audit.faults.headers import HEADERS
 from tests.audit.faults.insert import APPENDED, OVERLAPPING, RENUMBERED, WAYS
 from tests.audit.faults.left_out import LEFT_OUT
 from tests.audit.faults.pairs import PAIRS
+from tests.audit.faults.side_entries import SIDE_ENTRIES
 from tests.audit.faults.sides import SIDES
+from tests.audit.faults.state_records import STATE_RECORDS
 from tests.audit.faults.tree import METADATA, STATES, Tree, copied
 
 TRIES_MAX: Final = 8  # a place by chance may be the last one of a log, where nothing can be overlapped
@@ -84,8 +87,11 @@ BEYOND: Final[Mapping[str, Mapping[str, Plant]]] = {
     **COORDINATORS,
     **LEFT_OUT,
     **COPIES,
-    **SIDES,
+    **{kind: {**variants, **SIDE_ENTRIES.get(kind, {})} for kind, variants in SIDES.items()},
+    **{kind: variants for kind, variants in SIDE_ENTRIES.items() if kind not in SIDES},
     **BEYOND_GROUPS,
+    **DISPLACED,
+    **STATE_RECORDS,
 }
 """Further kinds: of markers and data, of single batches, of the coordinator, of copies, of side files."""
 
