@@ -180,6 +180,11 @@ def _within(cause: Found, row: Found) -> bool:
     )
 
 
+def _follows(cause: Found, row: Found) -> bool:
+    """Two batches that have changed places: one is too far, the next one was there already."""
+    return _PARTITION_AND_PRODUCER(cause, row) and bool(row["since_offset"] == cause["end_offset"] - 1)
+
+
 def _of_state(cause: Found, row: Found) -> bool:
     return alike.same("transactional_id")(cause, row) and alike.is_between(cause, row)
 
@@ -241,6 +246,8 @@ _LINKS: Final = (
     _Rule(("replicas.start",), (*_OF_PAIRS, "replicas", "offsets", "integrity.leader_epochs", *_BESIDE),
           alike.same("topic", "partition")),
     _Rule(("epochs.coordinator",), _BESIDE, _PARTITION_AND_PRODUCER),
+    _Rule(("markers.exchanged",), ("markers.missing", "markers.late"), _PARTITION_AND_PRODUCER),
+    _Rule(("sequences.gap",), ("sequences.duplicate",), _follows),
     _Rule(("markers.missing", "coordinator.short"), ("integrity.leader_epochs",),
           alike.same("topic", "partition")),
     _Rule(("replicas.diverged", "replicas.short"), ("integrity.leader_epochs",),

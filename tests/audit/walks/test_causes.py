@@ -47,6 +47,13 @@ def test_a_marker_that_is_missing_may_be_there_as_another_producers() -> None:
     assert [row["cause"] for row in grouped([missing, later])] == [None, None]
 
 
+def test_two_batches_that_have_changed_places_are_one_finding() -> None:
+    at: Row = {"topic": "orders", "partition": 0, "producer_id": 4}
+    gap = found("sequences", "gap", "a", **at, offset=9, end_offset=12)
+    again = found("sequences", "duplicate", "b", **at, offset=12, end_offset=13, since_offset=11)
+    assert [row["cause"] for row in grouped([again, gap])] == [None, gap["id"]]
+
+
 def test_a_batch_with_another_producers_id_lacks_where_it_was() -> None:
     at: Row = {"topic": "orders", "partition": 0}
     gap = found("sequences", "gap", "a", **at, offset=12, since_offset=3, producer_id=4)
