@@ -158,7 +158,7 @@ ROWS: Final[Mapping[int, Row]] = {
     37: Row(topics.create_partitions, (Need(_OP.ALTER, _TOPIC),), forwarded=True),
     42: Row(groups.delete, (Need(_OP.DELETE, _GROUP),)),
     44: _ALTERED,
-    46: _cluster(_OP.DESCRIBE, forwarded=True),
+    46: _cluster(_OP.DESCRIBE),
     47: Row(groups.delete_offsets, (Need(_OP.DELETE, _GROUP), Need(_OP.READ, _TOPIC))),
     55: _cluster(_OP.DESCRIBE, forwarded=True),
     57: _cluster(_OP.ALTER, forwarded=True),
