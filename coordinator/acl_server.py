@@ -261,7 +261,7 @@ class AclServer:
 
     def _require_authorizer(self) -> None:
         if not self._has_authorizer:
-            raise SecurityDisabled("No Authorizer is configured.")
+            raise SecurityDisabled("No Authorizer is configured: set authorizer.class.name on every node")
 
     def _require_room(self) -> None:
         if len(self._waiting) >= WAITING_MAX:
