@@ -18,11 +18,14 @@ import click
 
 from fencepost.cli.output import JSON, dir_option, echo_json, format_option
 from fencepost.cluster import local_cluster, node_process
-from fencepost.cluster.console import INTERRUPTED, Failed, WrongUsage, table
+from fencepost.cluster.console import INTERRUPTED, Failed, Unreadable, WrongUsage, table
 from fencepost.cluster.lifecycle import STOP_SECONDS_MAX, bring_up, send, start_nodes, stop_nodes
 from fencepost.cluster.local_cluster import LocalCluster, LocalNode, open_cluster
+from fencepost.cluster.secured import secured
 from fencepost.cluster.state import await_answering, leader_id, state
 from fencepost.records.types import NodeId
+from fencepost.wire.auth import UsersSyntaxError, parse_users
+from fencepost.wire.setting_files import SettingFileError, read_setting_file
 
 NODES_DEFAULT: Final = 3
 PORT_DEFAULT: Final = 9092
@@ -34,6 +37,15 @@ SIGNALS: Final = ("KILL", "STOP", "CONT", "TERM")
 @click.option("-n", "--nodes", "node_count", type=int, help=f"How many nodes.  [default: {NODES_DEFAULT}]")
 @dir_option
 @click.option("--port", type=int, help=f"Client port of node 1.  [default: {PORT_DEFAULT}]")
+@click.option(
+    "--tls", "by_tls", is_flag=True, help="By TLS, with an authority of its own in D/tls, if D is new."
+)
+@click.option(
+    "--users",
+    "users_file",
+    type=click.Path(path_type=Path),
+    help="With --tls: lines NAME=PASSWORD of who may log in; each is given D/clients/NAME.properties.",
+)
 @click.option("--detach", is_flag=True, help="Return when the cluster is live; 'fencepost down' ends it.")
 @click.option(
     "--override",
@@ -47,6 +59,8 @@ def up(
     node_count: int | None,
     directory: Path,
     port: int | None,
+    by_tls: bool,
+    users_file: Path | None,
     detach: bool,
     overrides: tuple[str, ...],
     output_format: str,
@@ -57,7 +71,10 @@ def up(
     """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
-    cluster = _open_or_create(directory, node_count, port, overrides)
+    if users_file is not None and not by_tls:
+        raise WrongUsage("--users needs --tls: passwords and data would go in the clear")
+    users = None if users_file is None else _read_users(users_file)
+    cluster = _open_or_create(directory, node_count, port, overrides, by_tls=by_tls, users=users)
     try:
         children = bring_up(cluster)
         _print_cluster(cluster, output_format, welcome=True)
@@ -129,12 +146,18 @@ def down(directory: Path) -> None:
 
 
 def _open_or_create(
-    directory: Path, node_count: int | None, port: int | None, overrides: tuple[str, ...]
+    directory: Path,
+    node_count: int | None,
+    port: int | None,
+    overrides: tuple[str, ...],
+    *,
+    by_tls: bool,
+    users: Mapping[str, str] | None,
 ) -> LocalCluster:
     if not local_cluster.exists(directory):
-        return local_cluster.create_cluster(
-            directory, NODES_DEFAULT if node_count is None else node_count, port or PORT_DEFAULT, overrides
-        )
+        count, first = NODES_DEFAULT if node_count is None else node_count, port or PORT_DEFAULT
+        own, files = secured(str(directory.absolute()), count, first, users) if by_tls else ({}, {})
+        return local_cluster.create_cluster(directory, count, first, overrides, own=own, files=files)
     cluster = open_cluster(directory)
     there = {"-n": (node_count, len(cluster.nodes)), "--port": (port, cluster.port)}
     for option, (wanted, found) in there.items():
@@ -142,9 +165,20 @@ def _open_or_create(
             raise WrongUsage(
                 f"the cluster in {directory} was made with {option} {found}; choose another --dir"
             )
+    if by_tls:
+        raise WrongUsage("--tls and --users are for a new cluster; choose another --dir")
     if overrides:
         raise WrongUsage(f"--override is for a new cluster; edit {directory}/nodes/N/{local_cluster.CONFIG}")
     return cluster
+
+
+def _read_users(file: Path) -> Mapping[str, str]:
+    try:
+        return parse_users(read_setting_file("--users", file, is_secret=True))
+    except SettingFileError as error:
+        raise Unreadable(str(error)) from error
+    except UsersSyntaxError as error:
+        raise WrongUsage(f"--users {file}: {error}") from error
 
 
 def _named(cluster: LocalCluster, name: str) -> LocalNode:
@@ -187,6 +221,8 @@ def _print_cluster(cluster: LocalCluster, output_format: str, *, welcome: bool) 
     if welcome:
         option = "" if home == ".fencepost" else f" --dir {home}"
         click.echo(f"\nbootstrap.servers={cluster.bootstrap}")
+        if (cluster.directory / "tls" / "ca.pem").exists():
+            click.echo(f"Clients trust {home}/tls/ca.pem; settings of each user are in {home}/clients.")
         click.echo(f"Next, in another terminal:  fencepost kill leader{option}")
 
 

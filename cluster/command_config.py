@@ -55,7 +55,8 @@ def access_of(config: NodeConfig, *, to_brokers: bool) -> Access:
     name = listener.name if to_brokers and listener is not None else config.controller_names[0]
     sasl = None
     try:
-        if config.security_protocol(name).startswith("SASL_"):
+        wants_login = config.security_protocol(name).startswith("SASL_")
+        if wants_login or (name == config.controller_names[0] and config.logs_in_at_controllers):
             if config.sasl_username is not None and config.sasl_password_file is not None:
                 password = _password(config.sasl_password_file)
                 sasl = Login(config.sasl_username, password, config.sasl_mechanism_of_nodes)

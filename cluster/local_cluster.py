@@ -177,11 +177,12 @@ def create_cluster(
     overrides: Sequence[str] = (),
     *,
     own: Mapping[int, Sequence[str]] = MappingProxyType({}),
+    files: Mapping[str, str] = MappingProxyType({}),
 ) -> LocalCluster:
     """Make and format a new cluster's folder. Starts nothing.
 
     ``overrides``: ``key=value`` lines for every node's configuration; a key given here replaces ours.
-    ``own``: those of single nodes.
+    ``own``: those of single nodes. ``files``: what lies beside them, by path, its owner's alone.
     Raises WrongUsage for an override or a port that no node can use.
     """
     directory = directory.absolute()
@@ -195,6 +196,9 @@ def create_cluster(
         raise Failed(f"{directory} cannot be made: {error}") from error
     try:
         write_durably(aside / SECRET, secrets.token_hex(SECRET_BYTES) + "\n", mode=0o600)
+        for path, content in files.items():
+            (aside / path).parent.mkdir(exist_ok=True)
+            write_durably(aside / path, content, mode=0o600)
         voters = {NodeId(node_id): random_id() for node_id in range(1, node_count + 1)}
         for node_id, directory_id in voters.items():
             folder = aside / "nodes" / str(node_id)
@@ -208,8 +212,8 @@ def create_cluster(
                 raise WrongUsage(str(error).replace(f"{aside}/", f"{directory}/")) from error
             write_durably(folder / CONFIG, text)
             format_directories(config, cluster_id, directory_id=directory_id, initial_voters=voters)
-        content = {"version": 1, "cluster_id": cluster_id, "node_count": node_count, "port": port}
-        write_durably(aside / CLUSTER, json.dumps(content) + "\n")
+        cluster = {"version": 1, "cluster_id": cluster_id, "node_count": node_count, "port": port}
+        write_durably(aside / CLUSTER, json.dumps(cluster) + "\n")
         aside.chmod(0o755)
         aside.rename(directory)  # replaces an empty folder, fails on any other
     except (OSError, StorageError) as error:

@@ -54,7 +54,7 @@ def read_credentials(
     return Credentials(
         secret=ClusterSecret(secret=secret, cluster_id=cluster_id, node_id=config.node_id),
         acls=_acls(config),
-        own=own,
+        own=own if config.logs_in_at_controllers else None,
         own_for_brokers=own if wanted else None,
         tls=tls,
         tls_for_controllers=tls if config.links_use_tls else None,

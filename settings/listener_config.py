@@ -109,6 +109,12 @@ class ListenerConfig(TlsConfig):  # a class with slots inherits from one such cl
         return self.security_protocol(listener_name) in (SSL, SASL_SSL)
 
     @property
+    def logs_in_at_controllers(self) -> bool:
+        """Whether the controllers want a login. A broker alone may have no protocol of theirs in its file."""
+        protocol = self.security_protocol(self.controller_names[0])
+        return protocol.startswith("SASL_") or (protocol == PLAINTEXT and not self.is_controller)
+
+    @property
     def links_use_tls(self) -> bool:
         """Whether voters' links use TLS: as the controllers' listener does, which in Kafka is the same."""
         return self.uses_tls(self.controller_names[0])

@@ -37,6 +37,7 @@ def config(folder: Path) -> Any:
         sasl_mechanism_of_nodes="PLAIN",
         tls_settings=TlsSettings(),
         links_use_tls=False,
+        logs_in_at_controllers=True,
         uses_tls=lambda name: False,
         zookeeper_connect="a:1",
         zookeeper_sasl_username="me",

@@ -23,6 +23,7 @@ from fencepost.client import Tls, TlsSettings
 from fencepost.cluster import lifecycle
 from fencepost.cluster.local_cluster import LocalCluster, create_cluster, open_cluster
 from tests.certificates import Authority
+from tests.clients.unclosed import freed_sockets
 from tests.harness import forked
 from tests.harness.command import in_process, stdout_of
 from tests.harness.nodes import JSON_LOGS, Nodes, ended_clean, wait_for
@@ -125,6 +126,7 @@ def test_librdkafka_does_transactions_by_a_login_inside_tls(nodes: Nodes, folder
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+@freed_sockets()
 def test_kafka_python_and_aiokafka_log_in_inside_tls(nodes: Nodes, folder: Path, mechanism: str) -> None:
     from aiokafka import AIOKafkaProducer
     from aiokafka.helpers import create_ssl_context
