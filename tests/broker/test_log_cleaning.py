@@ -288,7 +288,8 @@ def test_the_thread_sleeps_longer_while_others_need_the_interpreter(monkeypatch:
         clocks["thread_time"] += log_cleaning.SLICE_S
         clocks["process_time"] += log_cleaning.SLICE_S + others
         pace()
-    assert slept == [pytest.approx(0.0005), pytest.approx(0.008)]
+    pauses = (log_cleaning.PAUSE_IDLE, log_cleaning.PAUSE_BUSY)
+    assert slept == [pytest.approx(each * log_cleaning.SLICE_S) for each in pauses]
     pace()
     assert len(slept) == 2, "a slice is not over"
     stopped = log_cleaning.Pace(lambda: False)
