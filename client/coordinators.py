@@ -2,6 +2,7 @@
 
 Repeated    what was refused because another node coordinates, or cannot do it yet, and what was lost with its
             connection: a caller sends only what may be done twice (the same pair, the same offsets).
+Astray      a node that is cut off from the rest may name itself for long: another one is asked then.
 Not         every other refusal is raised at once, as the ApiError that it came as.
 Over        after the time that a call may take: NotReachable if no attempt was sent, else RequestTimedOut.
 """
@@ -71,7 +72,7 @@ class Coordinator:
         """
         backoff = Backoff(timeout_s, self._network.rng)
         concurrent = Backoff(timeout_s, self._network.rng, CONCURRENT_S)
-        sent = False
+        sent, failures = False, 0
         while True:
             pause = backoff
             try:
@@ -88,6 +89,7 @@ class Coordinator:
                 code = number_of(error)
                 if code in _ELSEWHERE:
                     self.forget()
+                    failures += 1
                 elif code == ErrorCode.CONCURRENT_TRANSACTIONS:
                     pause = concurrent
                 elif code not in _LATER:
@@ -96,6 +98,9 @@ class Coordinator:
                 obstacle = error
                 sent = sent or not isinstance(error, NotConnected)
                 self.forget()
+                failures += 1
+            if failures > 1:
+                self._network.ask_another()
             if not await pause.pause():
                 what = f"{api.name} of {self.key!r}: no answer in {timeout_s:.1f} s: {obstacle}"
                 raise RequestTimedOut(what) if sent else NotReachable(what)

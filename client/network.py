@@ -80,6 +80,7 @@ class Network:
         self._connections: dict[tuple[int, Channel], Connection] = {}
         self._opening: dict[tuple[int, Channel], asyncio.Task[Connection]] = {}
         self._control: Connection | None = None
+        self._astray: Address | None = None
         self._finding = asyncio.Lock()
         self._features_epoch = -1
         self._transaction_version = 0
@@ -146,6 +147,7 @@ class Network:
                 return self._control
             candidates = list(dict.fromkeys((*self._nodes.values(), *self.settings.bootstrap)))
             self.rng.shuffle(candidates)
+            candidates.sort(key=lambda address: address == self._astray)
             obstacle: NotConnected | None = None
             for address in candidates:
                 try:
@@ -154,6 +156,13 @@ class Network:
                 except NotConnected as error:
                     obstacle = error
             raise obstacle or NotConnected("no broker is known")
+
+    def ask_another(self) -> None:
+        """``call_any`` asks a node that leads astray: it may be cut off. Ask another one next."""
+        if self._control is not None:
+            self._astray = self._control.peer
+            self._control.close()
+            self._control = None
 
     async def close(self) -> None:
         """Close all connections. Calls in flight raise ConnectionLost."""

@@ -96,6 +96,7 @@ class Controller:
         use_clock(time.monotonic, self._rng)
         self.driver = self._made_driver()
         self.replica = self.driver.replica
+        self._clock.moved.append(self._move_clock)
         self.replica.firewall.clocks = PeerClocks(len(config.voters), time.monotonic, self._clock)
         at_start = self.replica.raft.commit_index
         self._applying = Progress("journal_applying", at_start, time.monotonic, self._log)
@@ -123,6 +124,9 @@ class Controller:
         self.driver.services = (self.server, *self.coordinators.driven)
         self._links = self._made_links(credentials)
         self._listeners = self._made_listeners(credentials, memory)
+
+    def _move_clock(self, by_ms: int) -> None:
+        self.replica.proposer.clock_base_ms += by_ms
 
     def _made_driver(self) -> Driver:
         config, identity = self._config, self._identity

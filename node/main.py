@@ -12,7 +12,7 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -32,7 +32,7 @@ from fencepost.records.types import BrokerId
 from fencepost.settings.config import PLAINTEXT, ConfigError, NodeConfig
 from fencepost.settings.credentials import Credentials, read_credentials
 from fencepost.settings.log_file import keep_rotating
-from fencepost.settings.node_clock import NodeClock, watch_clock
+from fencepost.settings.node_clock import NodeClock, machine_reader, watch_clock
 from fencepost.settings.node_identity import (
     Identity,
     StorageError,
@@ -97,8 +97,35 @@ def run_node(config: NodeConfig, identity: Identity) -> int:
 
 
 def _run_to_the_end(config: NodeConfig, identity: Identity, log: FilteringBoundLogger) -> int:
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=_loop_factory(config)) as runner:
         return runner.run(_run(config, identity, log))
+
+
+def _loop_factory(config: NodeConfig) -> Callable[[], asyncio.AbstractEventLoop]:
+    if not config.testing:
+        return uvloop.new_event_loop
+    from fencepost.wire.cuttable_loop import CuttableLoop
+
+    return CuttableLoop
+
+
+@asynccontextmanager
+async def _clock(config: NodeConfig, log: FilteringBoundLogger) -> AsyncIterator[NodeClock]:
+    """The machine's, or one that a test moves. Raises OSError."""
+    if not config.testing:
+        yield NodeClock(config.directory, log)
+        return
+    from fencepost.node.testing_port import FaultPort
+    from fencepost.wire.cuttable_loop import CuttableLoop
+
+    loop = asyncio.get_running_loop()
+    if not isinstance(loop, CuttableLoop):
+        raise InvariantViolation("fencepost.testing=true, and the loop is not one that can be cut")
+    port = FaultPort(config.directory, loop, machine_reader())
+    async with port.listening():
+        clock = NodeClock(config.directory, log, read=port.clocks)
+        port.moved = clock.moved
+        yield clock
 
 
 def _with_its_store(config: NodeConfig, identity: Identity, log: FilteringBoundLogger) -> Identity:
@@ -195,7 +222,7 @@ async def _run(config: NodeConfig, identity: Identity, log: FilteringBoundLogger
             port = _metrics_port(config, metrics, credentials, log)
             await port.start(config.metrics_host, config.metrics_port)
             stack.push_async_callback(port.stop)
-        clock = NodeClock(config.directory, log)
+        clock = await stack.enter_async_context(_clock(config, log))
         stack.callback(watch_clock(loop, clock))
         parts: list[Part] = []
         controller: Controller | None = None

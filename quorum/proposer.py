@@ -89,7 +89,7 @@ class Proposer:
         self._proposal = ProposalNumber(0)
         self._led_term: Term | None = None  # the term whose LeaderChange is proposed
         self.active_epoch: Term | None = None
-        self._clock_base_ms = 0
+        self.clock_base_ms = 0
         self.stopping = False
         self.must_resign = False  # a control record of this leadership cannot be written
         self.violated = False  # since quorum/succession.py last looked
@@ -114,7 +114,7 @@ class Proposer:
 
     def now_ms(self) -> int:
         """Wall clock at activation + monotonic time since; no jump in a leadership (docs/design.md 2)."""
-        return self._clock_base_ms + int(self._clock() * 1000)
+        return self.clock_base_ms + int(self._clock() * 1000)
 
     # -- asking ---------------------------------------------------------------------------------
 
@@ -257,7 +257,7 @@ class Proposer:
         if self._led_term == term:
             return
         self._led_term = term
-        self._clock_base_ms = self._wall_ms() - int(self._clock() * 1000)
+        self.clock_base_ms = self._wall_ms() - int(self._clock() * 1000)
         if self._in_flight is not None:  # ours, of an earlier leadership: this LeaderChange decides it
             self._previous_proposals.append(self._in_flight)
             self._in_flight = None

@@ -131,6 +131,9 @@ class NodeConfig(AuthorizerConfig):
     allow_unreplicated: bool = field(  # a topic that wants more replicas gets one, and is not refused
         default=False, metadata=keyed("fencepost.allow.unreplicated", BOOLEAN)
     )
+    testing: bool = field(  # a test may cut the node off, and move its clock: node/testing_port.py
+        default=False, metadata=keyed("fencepost.testing", BOOLEAN)
+    )
     auto_create_topics: bool = field(default=True, metadata=keyed("auto.create.topics.enable", BOOLEAN))
     delete_topics: bool = field(default=True, metadata=keyed("delete.topic.enable", BOOLEAN))
     log_segment_bytes: int = field(
@@ -336,6 +339,11 @@ def _checks_of_peers(config: NodeConfig) -> Iterator[tuple[bool, str]]:
         ),
     )
     yield config.secret_file is not None, EVERY_NODE_PROVES
+    reached = [each.address for each in config.listeners] + ([] if raft is None else [raft])
+    yield (
+        not config.testing or all(is_loopback(each) for each in reached),
+        "fencepost.testing=true: a node whose clock and links a test may move listens on loopback alone",
+    )
     scraped = Address(config.metrics_host, config.metrics_port or 0)
     yield (
         is_loopback(scraped)

@@ -50,6 +50,11 @@ def machine_clocks(boot_id: str) -> Reading:
     return Reading(boot_id, time.clock_gettime_ns(_BOOTTIME) // 1_000_000, time.time_ns() // 1_000_000)
 
 
+def machine_reader() -> Callable[[], Reading]:
+    """What reads this machine's clocks."""
+    return partial(machine_clocks, _boot_id())
+
+
 def read_kept(directory: Path) -> KeptClock | None:
     """What the node's last process kept; None if none has. Raises DamagedClock, OSError."""
     file = directory / CLOCK
@@ -85,7 +90,7 @@ class NodeClock:
         """Raises OSError."""
         self._directory = directory
         self._log = log or structlog.get_logger()
-        self._read: Callable[[], Reading] = read or partial(machine_clocks, _boot_id())
+        self._read: Callable[[], Reading] = read or machine_reader()
         now = self._read()
         try:
             kept = read_kept(directory)
@@ -93,6 +98,7 @@ class NodeClock:
             self._log.error("clock_file_damaged", reason=str(error), next="written anew")
             kept = None
         self._clock = TrustedClock(kept, now)
+        self.moved: list[Callable[[int], None]] = []  # called with how many ms a test moves it on
         self._jumped = False  # as the log says
         self._kept_at_ms: int | None = None  # by the boot-time clock
 

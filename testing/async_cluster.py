@@ -67,6 +67,22 @@ class AsyncCluster:
         """Start dead nodes again; without an id, all of them."""
         await asyncio.to_thread(self._plain.start, *nodes)
 
+    async def cut(self, one: int, other: int) -> None:
+        """Cut two nodes off from each other. Clients reach both."""
+        await asyncio.to_thread(self._plain.cut, one, other)
+
+    async def isolate(self, which: Which = "leader") -> int:
+        """Cut a node off from all others. Clients reach it. Returns its id."""
+        return await asyncio.to_thread(self._plain.isolate, which)
+
+    async def heal(self) -> None:
+        """End every cut."""
+        await asyncio.to_thread(self._plain.heal)
+
+    async def advance_clock(self, seconds: float) -> None:
+        """Move every node's clock on; see ``RunningCluster.advance_clock``."""
+        await asyncio.to_thread(self._plain.advance_clock, seconds)
+
     async def wait_stable(self, *, timeout_s: float = STABLE_S_MAX) -> None:
         """Wait until every node is live and no transaction waits for its markers."""
         await asyncio.to_thread(self._plain.wait_stable, timeout_s=timeout_s)

@@ -26,6 +26,7 @@ from fencepost.testing.held_ports import HeldPorts, NoPorts
 from fencepost.testing.proxy import Proxies
 from fencepost.testing.running import RunningCluster, fail, require_no_loop, text_of
 
+TESTING: Final = "fencepost.testing"
 PROXIED: Final = "PROXIED"
 PROXIED_PORT_OFFSET: Final = 400
 
@@ -56,7 +57,8 @@ class Cluster:
     ) -> None:
         self._node_count = nodes
         self._topics = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics, 1)
-        self._overrides = [f"{name}={text_of(value)}" for name, value in (config or {}).items()]
+        settings = {TESTING: True, **(config or {})}
+        self._overrides = [f"{name}={text_of(value)}" for name, value in settings.items()]
         self._has_faults = faults
         self._kept = None if directory is None else Path(directory).absolute()
         self._undo = contextlib.ExitStack()

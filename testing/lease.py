@@ -119,5 +119,6 @@ def _require_disarmed(cluster: RunningCluster) -> None:
 
 
 def _whole(cluster: RunningCluster) -> None:
+    cluster.heal()
     cluster.resume()
     cluster.start()

@@ -18,6 +18,7 @@ from fencepost.cluster.local_cluster import HOST, LocalCluster, LocalNode
 from fencepost.records.types import NodeId
 from fencepost.testing.cluster_failed import ClusterFailed
 from fencepost.testing.faults import Faults
+from fencepost.testing.node_faults import NodeFaults
 from fencepost.testing.proxy import Proxies
 from fencepost.testing.reading import read_topic
 from fencepost.wire.requests import ListedGroup, ListedTransaction
@@ -40,6 +41,7 @@ class RunningCluster:
     def __init__(self, local: LocalCluster, proxies: Proxies | None = None) -> None:
         self._local = local
         self._proxies = proxies
+        self._node_faults = NodeFaults(local)
         if proxies is not None:
             proxies.faults.topic_id = self._topic_id
         self._children: list[subprocess.Popen[bytes]] = []
@@ -128,6 +130,27 @@ class RunningCluster:
             state.await_answering(dead, children)
         except Failed as error:
             fail(error)
+
+    def cut(self, one: int, other: int) -> None:
+        """Cut two nodes off from each other: no connection lives or is made. Clients reach both."""
+        self._node_faults.cut(int(self._node(one).node_id), int(self._node(other).node_id))
+
+    def isolate(self, which: Which = "leader") -> int:
+        """Cut a node off from all others. Clients reach it. Returns its id."""
+        node = self._chosen(which)
+        self._node_faults.isolate(int(self._node(node).node_id))
+        return node
+
+    def heal(self) -> None:
+        """End every cut."""
+        self._node_faults.heal()
+
+    def advance_clock(self, seconds: float) -> None:
+        """Move every node's clock on: transactions time out, retention and expiry come due.
+
+        Elections, heartbeats and group sessions go by another clock, and are as they were.
+        """
+        self._node_faults.advance(int(seconds * 1000))
 
     def wait_stable(self, *, timeout_s: float = STABLE_S_MAX) -> None:
         """Wait until every node is live and no transaction waits for its markers. Raises ClusterFailed."""

@@ -63,7 +63,7 @@ def test_a_leader_whose_clock_jumped_ahead_forgets_no_id_and_later_forgets_what_
     bench.settle()
     bench.server.deposed()
     proposer = bench.replica.proposer
-    proposer._clock_base_ms += 8 * DAY_MS
+    proposer.clock_base_ms += 8 * DAY_MS
     bench.server.activated(proposer.now_ms())
     bench.wait(FIRST_EXPIRY_S_MAX + 5)
     assert all(states.get(bench.replica.image, f"id-{number}") for number in range(5))

@@ -67,6 +67,22 @@ KIT_MUTANTS: Final = (
         (PROXY + "test_a_refusal_is_the_tests_and_the_node_never_sees_the_request",),
     ),
     Mutant(
+        "testing-beside-others",
+        "a node that a test may move listens on loopback alone",
+        "settings/config.py",
+        "        not config.testing or all(is_loopback(each) for each in reached),\n",
+        "        True,\n",
+        ("tests/node/test_testing_port.py::test_beside_a_listener_that_others_reach_it_is_refused",),
+    ),
+    Mutant(
+        "cut-lets-through",
+        "no connection is made to an address that a node is cut off from",
+        "wire/cuttable_loop.py",
+        "        if (host, port) in self._cut:\n            raise",
+        "        if False:\n            raise",
+        ("tests/node/test_testing_port.py::test_connections_to_where_it_is_cut_from_end_and_none_is_made",),
+    ),
+    Mutant(
         "doubled-is-fine",
         "what came out twice is found",
         "testing/exactly_once.py",

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -92,6 +93,40 @@ def test_on_an_event_loop_it_is_awaited(tmp_path: Path) -> None:
     assert not started_with(str(tmp_path))
     with pytest.raises(ClusterFailed, match="is a cluster already"), Cluster(directory=tmp_path / "kept"):
         pass
+
+
+def test_nodes_are_cut_off_and_clocks_move_on() -> None:
+    with Cluster(topics=["t"]) as cluster:
+        isolated = cluster.isolate("leader")
+        wait_for("another leads", lambda: cluster.leader() != isolated)
+        successor = cluster.leader()
+        asyncio.run(write(cluster.bootstrap, "t", [b"meanwhile"], "app"))
+        assert cluster.leader() == successor
+        cluster.kill(successor)
+        with pytest.raises(ClusterFailed, match="still not: a node leads"):
+            cluster.leader(timeout_s=2)  # one of those that are left is cut off: no majority
+        cluster.start()
+        cluster.heal()
+        cluster.wait_stable()
+        asyncio.run(left_open(cluster.bootstrap))
+        cluster.advance_clock(120)
+        wait_for("it timed out", lambda: "CompleteAbort" in {each.state for each in cluster.transactions()})
+        assert [each.value for each in cluster.read("t")] == [b"meanwhile"]
+        with pytest.raises(ClusterFailed, match="expected 0 ms or more, got -1000"):
+            cluster.advance_clock(-1)
+        with pytest.raises(ClusterFailed, match="cannot be cut off from itself"):
+            cluster.cut(1, 1)
+        for node in cluster.node_ids:
+            socket_file = cluster.directory / "nodes" / str(node) / "data" / "testing.sock"
+            assert stat.S_IMODE(socket_file.stat().st_mode) == 0o600
+
+
+async def left_open(bootstrap: str) -> None:
+    producer = Producer(bootstrap, transactional_id="open", transaction_timeout_ms=60_000)
+    async with producer:
+        await producer.init_transactions()
+        producer.begin_transaction()
+        await producer.send_and_wait("t", b"never")
 
 
 def test_what_cannot_start_says_why_and_leaves_nothing(
