@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 
 CHANGED: Final = "tests/broker/log/test_changed_files.py::"
 SUMS: Final = "tests/broker/log/test_segment_sums.py::"
+STALE: Final = "tests/broker/log/test_stale_sums.py::"
 FLUSHES: Final = "tests/broker/log/test_log_flushes.py::"
 POWER_CUT: Final = "tests/broker/log/test_power_cut.py::test_what_was_flushed_survives_a_power_cut"
 
@@ -193,8 +194,8 @@ PARTITION_LOGS: Final = (
         "    if end >= following and position == segment.size:\n",
         "    if False:\n",
         (
-            SUMS + "test_no_file_of_sums_takes_a_sound_partition_offline",
-            SUMS + "test_a_log_that_an_earlier_version_cut_and_filled_opens",
+            STALE + "test_no_file_of_sums_takes_a_sound_partition_offline",
+            STALE + "test_a_log_that_an_earlier_version_cut_and_filled_opens",
         ),
     ),
     Mutant(
@@ -249,7 +250,7 @@ PARTITION_LOGS: Final = (
         "broker/log/recovery.py",
         "        if changed_index(segment.path, load_sums(segment.path)):",
         "        if False:",
-        (SUMS + "test_a_newest_snapshot_that_is_lost_leaves_no_stale_sums",),
+        (STALE + "test_a_newest_snapshot_that_is_lost_leaves_no_stale_sums",),
     ),
     Mutant(
         "sums-of-batches-not-verified",
