@@ -153,6 +153,11 @@ def _again(cause: Found, row: Found) -> bool:
     return _PARTITION_AND_PRODUCER(cause, row) and alike.is_between(cause, row)
 
 
+def _behind(cause: Found, row: Found) -> bool:
+    """A batch that repeats the numbers of one that is not its producer's."""
+    return _PARTITION_AND_PRODUCER(cause, row) and (row["since_offset"] or -1) >= cause["offset"]
+
+
 def _near(cause: Found, row: Found) -> bool:
     """It concerns the offsets of a batch that says too many or too few, or those behind them."""
     places = (row.get("offset"), row.get("since_offset"))
@@ -178,6 +183,11 @@ def _within(cause: Found, row: Found) -> bool:
     return bool(
         cause["offset"] <= row["offset"] and row["offset"] < (cause["end_offset"] or cause["offset"] + 1)
     )
+
+
+def _of_its_end(cause: Found, row: Found) -> bool:
+    """What is gone from a partition without a hole makes it end below what was committed of it."""
+    return str(row["subject"]).endswith(f", {cause['topic']}-{cause['partition']}")
 
 
 def _follows(cause: Found, row: Found) -> bool:
@@ -241,11 +251,14 @@ _LINKS: Final = (
           ("markers.late",), alike.same("topic", "partition")),
     _Rule(("ids.shared",), ("markers.late",), _of_id),
     _Rule(("sequences.duplicate", "sequences.gap"), ("markers.late",), _again),
+    _Rule(("markers.late",), ("sequences.duplicate",), _behind),
     _Rule(("hanging.orphan", "markers.late"), _BESIDE, _PARTITION_AND_PRODUCER),
     _Rule(("markers.late",), _BESIDE, alike.same("topic", "partition")),
     _Rule(("replicas.start",), (*_OF_PAIRS, "replicas", "offsets", "integrity.leader_epochs", *_BESIDE),
           alike.same("topic", "partition")),
     _Rule(("epochs.coordinator",), _BESIDE, _PARTITION_AND_PRODUCER),
+    _Rule(("markers.missing", "markers.without_transaction", "sequences.gap"), ("groups.beyond_end",),
+          _of_its_end),
     _Rule(("markers.exchanged",), ("markers.missing", "markers.late"), _PARTITION_AND_PRODUCER),
     _Rule(("sequences.gap",), ("sequences.duplicate",), _follows),
     _Rule(("markers.missing", "coordinator.short"), ("integrity.leader_epochs",),

@@ -28,6 +28,7 @@ OTHER: Final = {
     COMPLETE_ABORT: COMPLETE_COMMIT,
 }
 CUT_SHARE: Final = 0.3
+OFFSETS: Final = "__consumer_offsets"
 FAR: Final = 50_000
 _MARKERS: Final = {
     "markers.missing",
@@ -307,13 +308,11 @@ def _of_id(log: Log, transactional_id: str) -> list[Entry]:
 
 
 def _markers(ground: Ground, one: _Ended) -> list[Entry]:
-    """Of the transaction's producer, on users' partitions: written between its preparation and its end, and
-    not deleted since.
-    """
+    """Of the transaction's producer: written between its preparation and its end, and not deleted since."""
     first, last = one.prepared.header.base_timestamp_ms, one.completed.header.max_timestamp_ms
     return [
         entry
-        for log in ground.tree.partitions()
+        for log in (*ground.tree.partitions(), *ground.tree.of_topic(OFFSETS))
         for entry in log.entries
         if entry.is_marker and entry.producer[0] == one.record.producer_id
         if first <= entry.header.max_timestamp_ms <= last and entry.header.base_offset >= log_start(log)

@@ -44,6 +44,7 @@ def moved_marker(ground: Ground) -> Planted:
     own = [*_transaction(log, marker), *_own(log, marker)[1:]]
     said = f"{_name(log)}: {_batch(marker)} is in {_name(other)}"
     take_out(log, marker, renumber=True)
+    own += [each for each in other.entries if each.producer[0] == marker.producer[0]]
     moved = insert(other, place, marker.raw, RENUMBERED)
     ground.take(log=other)
     return _found(ground, log, moved, said, "markers", ANY_MARKER, *own)

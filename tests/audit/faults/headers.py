@@ -135,7 +135,8 @@ def swapped(ground: Ground) -> Planted:
 
 def goes_back(ground: Ground) -> Planted:
     """A batch has the offsets of the one before it."""
-    log, entry = _middle(ground, lambda entry: True)
+    firsts = {id(each.entries[0]) for log in ground.tree.logs for each in log.segments if each.entries}
+    log, entry = _middle(ground, lambda entry: id(entry) not in firsts)  # a file says where it begins
     before = log.neighbours(entry)[0]
     was = _batch(entry)
     entry.raw = stamp(entry.raw, Offset(before.header.base_offset), Term(entry.header.leader_epoch))
