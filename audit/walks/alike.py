@@ -30,6 +30,7 @@ def join(findings: list[Found]) -> None:
     _by_decision(findings)
     _by_coordinator_epoch(findings)
     _by_state(findings)
+    _by_repetition(findings)
     _by_block(findings)
     _by_producer(findings)
     _by_index(findings)
@@ -131,6 +132,18 @@ def _by_state(findings: list[Found]) -> None:
         if before is not None and row["cause"] is None and row["since_offset"] == before["offset"]:
             row["cause"] = before["id"]
         chain[key] = row
+
+
+def _by_repetition(findings: list[Found]) -> None:
+    """Batches of a producer that are there already, one after the other: the first."""
+    last: dict[tuple[Any, ...], Found] = {}
+    rows = [row for row in findings if name_of(row) == "sequences.duplicate"]
+    for row in sorted(rows, key=lambda row: int(row["offset"])):
+        key = (row["topic"], row["partition"], row["producer_id"])
+        before = last.get(key)
+        if before is not None and row["cause"] is None and row["since_offset"] == before["end_offset"] - 1:
+            row["cause"] = before["id"]
+        last[key] = row
 
 
 def _by_block(findings: list[Found]) -> None:

@@ -54,6 +54,15 @@ def test_two_batches_that_have_changed_places_are_one_finding() -> None:
     assert [row["cause"] for row in grouped([again, gap])] == [None, gap["id"]]
 
 
+def test_batches_that_are_repeated_one_after_the_other_are_one_finding() -> None:
+    at: Row = {"topic": "orders", "partition": 0, "producer_id": 4}
+    rows = [
+        found("sequences", "duplicate", "a", **at, offset=each, end_offset=each + 3, since_offset=each - 1)
+        for each in (9, 12)
+    ]
+    assert [row["cause"] for row in grouped(rows)] == [None, rows[0]["id"]]
+
+
 def test_a_batch_with_another_producers_id_lacks_where_it_was() -> None:
     at: Row = {"topic": "orders", "partition": 0}
     gap = found("sequences", "gap", "a", **at, offset=12, since_offset=3, producer_id=4)
