@@ -53,11 +53,13 @@ from fencepost.wire.k31_delete_acls import FILTERS_MAX
 from fencepost.wire.k32_describe_configs import RESOURCES_MAX, ConfigResource, DescribeConfigs
 from fencepost.wire.k35_describe_log_dirs import DescribeLogDirs
 from fencepost.wire.k36_sasl_authenticate import SaslAuthenticate
+from fencepost.wire.k43_elect_leaders import ElectLeaders
 from fencepost.wire.k46_list_partition_reassignments import ListPartitionReassignments
 from fencepost.wire.k55_describe_quorum import DescribeQuorum
 from fencepost.wire.k55_describe_quorum import TopicPartitions as QuorumPartitions
 from fencepost.wire.k60_describe_cluster import DescribeCluster
 from fencepost.wire.k61_describe_producers import DescribeProducers
+from fencepost.wire.k74_list_config_resources import ListConfigResources
 from fencepost.wire.k20021_migrate import Migrate
 from fencepost.wire.k20024_announce_partitions import Announcement, AnnouncePartitions
 from fencepost.wire.k20027_force_markers import ForceMarkers
@@ -137,6 +139,8 @@ def _of_clients() -> dict[int, Any]:
         36: SaslAuthenticate(bytes(TOKEN_BYTES_MAX)),
         37: CreatePartitions(tuple(NewPartitions(each, 4, ((1,), (1,))) for each in topics[:1_900])),
         46: ListPartitionReassignments(tuple((each, (0,)) for each in topics)),
+        43: ElectLeaders(tuple((each, 0) for each in looked_up)),
+        74: ListConfigResources((2, 4) * 490),
         44: _altered(topics),
         61: DescribeProducers(tuple((each, (0,)) for each in looked_up)),
         65: DescribeTransactions(ids),

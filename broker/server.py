@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from structlog.typing import FilteringBoundLogger
 
+from fencepost.broker.cluster_requests import ClusterRequests
 from fencepost.broker.data_plane import DataPlane
 from fencepost.broker.first_picture import FirstPicture
 from fencepost.broker.metadata_cache import MetadataCache
@@ -128,6 +129,7 @@ class BrokerServer:
         self._topic_requests = TopicRequests(
             cluster_id, cache, data.topics, controllers, data.acls, data.own_settings
         )
+        self._cluster_requests = ClusterRequests(cache, data.topics, data.acls)
         self._coordinator: Service = coordinator or {}
         self._log = log
         self._forwarded: set[asyncio.Task[None]] = set()
@@ -146,6 +148,7 @@ class BrokerServer:
             **{api.key: (api, self._forwarded_as(api)) for api in forwarded},
             **{api.key: (api, _not_coordinator) for api in _COORDINATED},
             **self._coordinator,
+            **self._cluster_requests.service(),
             **self._topic_requests.service(),
             **self._data.service(),
             **dict(own),

@@ -157,6 +157,7 @@ ROWS: Final[Mapping[int, Row]] = {
     35: _cluster(_OP.DESCRIBE),
     37: Row(topics.create_partitions, (Need(_OP.ALTER, _TOPIC),), forwarded=True),
     42: Row(groups.delete, (Need(_OP.DELETE, _GROUP),)),
+    43: _cluster(_OP.ALTER),
     44: _ALTERED,
     46: _cluster(_OP.DESCRIBE),
     47: Row(groups.delete_offsets, (Need(_OP.DELETE, _GROUP), Need(_OP.READ, _TOPIC))),
@@ -174,6 +175,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     66: Row(transactions.list_, (Need(_OP.DESCRIBE, _ID, "shows the transactional id"),), forwarded=True),
     67: _cluster(_OP.CLUSTER_ACTION),
+    74: _cluster(_OP.DESCRIBE_CONFIGS),
     20021: Row(
         cluster.needs_by(cluster.migrate),
         (Need(_OP.DESCRIBE, _CLUSTER, "for its status"), Need(_OP.ALTER, _CLUSTER, "else")),

@@ -297,6 +297,18 @@ def _located(sample: Any) -> Iterator[Largest]:
         yield Largest(f"{count} topics", changed(sample, topics=topics))
 
 
+def _k43(sample: Any) -> Iterator[Largest]:
+    for count in LOOKED_UP:
+        yield Largest(
+            f"{count} topics", changed(sample, partitions=tuple((topic(n), 0) for n in range(count)))
+        )
+
+
+def _k74(sample: Any) -> Iterator[Largest]:
+    for count in (1, 1_000):
+        yield Largest(f"{count} types", changed(sample, types=(2,) * count))
+
+
 def _k37(sample: Any) -> Iterator[Largest]:
     for count in LOOKED_UP:
         topics = tuple(NewPartitions(topic(n), 4, ((1,), (2,))) for n in range(min(count, 1_900)))
@@ -382,6 +394,7 @@ LONG: Final[dict[int, Callable[[Any], Iterator[Largest]]]] = {
     36: _k36,
     37: _k37,
     42: _k42,
+    43: _k43,
     44: _altered,
     46: _located,
     47: _k47,
@@ -390,6 +403,7 @@ LONG: Final[dict[int, Callable[[Any], Iterator[Largest]]]] = {
     62: _k62,
     65: _k65,
     66: _k66,
+    74: _k74,
     20021: _k20021,
     20024: _k20024,
     20029: _k20029,

@@ -11,8 +11,10 @@ from fencepost.wire import k21_delete_records as k21
 from fencepost.wire import k23_offset_for_leader_epoch as k23
 from fencepost.wire import k27_write_txn_markers as k27
 from fencepost.wire import k35_describe_log_dirs as k35
+from fencepost.wire import k43_elect_leaders as k43
 from fencepost.wire import k46_list_partition_reassignments as k46
 from fencepost.wire import k61_describe_producers as k61
+from fencepost.wire import k74_list_config_resources as k74
 from tests.wire.row import Row, ms
 
 # ListOffsets
@@ -364,6 +366,59 @@ REASSIGNMENTS = Row(
     flat_response=lambda version, entity: k46.NoReassignments(),
 )
 
+# ElectLeaders and ListConfigResources
+
+
+def _flat_elections(version: int, entity: Any) -> k43.ElectLeaders:
+    rows = entity.topic_partitions
+    if rows is not None:
+        rows = tuple((topic.topic, index) for topic in rows for index in topic.partitions)
+    return k43.ElectLeaders(rows, getattr(entity, "election_type", k43.PREFERRED), ms(entity.timeout))
+
+
+def _flat_elected(version: int, entity: Any) -> k43.ElectLeadersAnswer:
+    rows = (
+        k43.LeaderElected(topic.topic, each.partition_id, each.error_code.value, each.error_message)
+        for topic in entity.replica_election_results
+        for each in topic.partition_result
+    )
+    return k43.ElectLeadersAnswer(tuple(rows))
+
+
+ELECTIONS = Row(
+    k43.ELECT_LEADERS,
+    k43.ElectLeaders((("orders", 0), ("orders", 1), ("payments", 2)), k43.UNCLEAN, 5000),
+    k43.ElectLeadersAnswer(
+        (
+            k43.LeaderElected("orders", 0, ErrorCode.ELECTION_NOT_NEEDED, "it leads"),
+            k43.LeaderElected("payments", 2),
+        )
+    ),
+    visible_request=lambda version, said: (
+        said if version >= 1 else dataclasses.replace(said, election_type=k43.PREFERRED)
+    ),
+    flat_request=_flat_elections,
+    flat_response=_flat_elected,
+)
+RESOURCES = Row(
+    k74.LIST_CONFIG_RESOURCES,
+    k74.ListConfigResources((2, 4)),
+    k74.ListConfigResourcesAnswer((k74.ListedResource("orders", 2), k74.ListedResource("1", 4))),
+    visible_request=lambda version, said: said if version >= 1 else k74.ListConfigResources((16,)),
+    visible_response=lambda version, said: (
+        said
+        if version >= 1
+        else k74.ListConfigResourcesAnswer(tuple(k74.ListedResource(each.name) for each in said.resources))
+    ),
+    flat_request=lambda version, entity: k74.ListConfigResources(getattr(entity, "resource_types", (16,))),
+    flat_response=lambda version, entity: k74.ListConfigResourcesAnswer(
+        tuple(
+            k74.ListedResource(each.resource_name, getattr(each, "resource_type", 16))
+            for each in entity.config_resources
+        )
+    ),
+)
+
 PARTITION_ROWS = (
     LIST_OFFSETS,
     OFFSET_FOR_LEADER_EPOCH,
@@ -372,4 +427,6 @@ PARTITION_ROWS = (
     DELETE_RECORDS,
     LOG_DIRS,
     REASSIGNMENTS,
+    ELECTIONS,
+    RESOURCES,
 )
