@@ -79,23 +79,7 @@ class DataPlane:
         self._verifier = Verifier(clients.coordinators, rng=rng, log=log)
         self._foreign = ForeignMarkers(clients.listing, clients.coordinators[-1], rng=rng, log=log)
         self._flusher = Flusher(self._partitions)
-        self._maintenance = LogMaintenance(
-            self._partitions,
-            self._flusher,
-            config.log_retention_check_ms,
-            config.producer_id_expiration_check_ms,
-            clock_ms=clock.now_ms,
-            may_delete=clock.may_delete,
-            log=log,
-        )
-        self._cleaning = LogCleaning(
-            self._partitions,
-            config.log_cleaner_backoff_ms,
-            clock_ms=clock.now_ms,
-            may_delete=clock.may_delete,
-            gauges=gauges,
-            log=log,
-        )
+        self._maintenance, self._cleaning = self._maintained(config, clock, gauges, log)
         self._checks = Checks(stalls)
         self._produce = ProduceEndpoint(
             self._partitions,
@@ -120,6 +104,28 @@ class DataPlane:
         )
         self.announcements = AnnouncementsEndpoint(self._partitions, self._verifier, self.acls)
         self._describe_producers = DescribeProducersEndpoint(self._partitions, self._unknown, stalls=stalls)
+
+    def _maintained(
+        self, config: NodeConfig, clock: NodeClock, gauges: CleanerGauges, log: FilteringBoundLogger
+    ) -> tuple[LogMaintenance, LogCleaning]:
+        maintenance = LogMaintenance(
+            self._partitions,
+            self._flusher,
+            config.log_retention_check_ms,
+            config.producer_id_expiration_check_ms,
+            clock_ms=clock.now_ms,
+            may_delete=clock.may_delete,
+            log=log,
+        )
+        cleaning = LogCleaning(
+            self._partitions,
+            config.log_cleaner_backoff_ms,
+            clock_ms=clock.now_ms,
+            may_delete=clock.may_delete,
+            gauges=gauges,
+            log=log,
+        )
+        return maintenance, cleaning
 
     def service(self) -> Service:
         """The endpoints of the data plane, by API key."""

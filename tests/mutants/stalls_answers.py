@@ -129,9 +129,8 @@ STALLS_ANSWERS: Final = (
         "settings-in-one-request",
         "a broker reads the settings of many topics some at a time: a thousand at once take 50 ms",
         "broker/topic_requests.py",
-        "            for start in range(0, len(request.resources), CONFIGS_MAX) or (0,):\n"
-        "                some = DescribeConfigs(request.resources[start : start + CONFIGS_MAX])\n",
-        "            for _ in (0,):\n                some = request\n",
+        "                some = DescribeConfigs(forwarded[start : start + CONFIGS_MAX])\n",
+        "                some = DescribeConfigs(() if start else forwarded)\n",
         (REQUESTS + "test_settings_of_many_topics_are_read_some_at_a_time",),
     ),
     Mutant(
