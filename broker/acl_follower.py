@@ -118,8 +118,13 @@ class AclFollower:
                 continue
             self._retry.succeeded()
             self._take(answer)
-            if self._is_loaded and self._book.changes >= self._ready_at:
+            if self._is_current:
                 self._settle(sent_s)
+
+    @property
+    def _is_current(self) -> bool:
+        """The book is as new as the registration, at least."""
+        return self._is_loaded and self._book.changes >= self._ready_at
 
     def _settle(self, sent_s: float) -> None:
         """A request of then was answered, or failed: no doubt of before counts any more."""
@@ -135,7 +140,7 @@ class AclFollower:
             self._book.take(answer.rows, answer.changes)
         else:
             self._take_page(answer)
-        if self._is_loaded and not self._is_ready and self._book.changes >= self._ready_at:
+        if self._is_current and not self._is_ready:
             self._is_ready = True
             self._log.info("acls_loaded", acls=len(self._book.acls), change=self._book.changes)
 

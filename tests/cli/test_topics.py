@@ -26,7 +26,7 @@ WRONG = [
     pytest.param(
         ("list", "--bootstrap-server", "h", *NOWHERE), 2, "one of --bootstrap-server and", id="two-ways"
     ),
-    pytest.param(("list", "--bootstrap-server", "10.0.0.1:1"), 2, "on the loopback", id="far-away"),
+    pytest.param(("list", "--bootstrap-server", "10.0.0.1"), 2, "expected HOST:PORT", id="no-port"),
     pytest.param(("list", "--bootstrap-server", "127.0.0.1:1"), 3, "127.0.0.1:1", id="no-broker"),
     pytest.param(("delete", *NOWHERE), 2, "Missing option '--topic'", id="delete-what"),
 ]

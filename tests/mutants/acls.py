@@ -129,8 +129,8 @@ ACL_MUTANTS: Final = (
         "acl-broker-ready-too-soon",
         "a broker serves by ACLs that are as new as its registration",
         "broker/acl_follower.py",
-        "if self._is_loaded and self._book.changes >= self._ready_at:\n",
-        "if self._is_loaded and self._book.changes >= 0:\n",
+        "        return self._is_loaded and self._book.changes >= self._ready_at\n",
+        "        return self._is_loaded\n",
         (FOLLOWER + "test_what_changed_between_pages_is_taken_over_before_it_is_ready",),
     ),
 )
