@@ -397,7 +397,4 @@ class InvalidRegularExpression(ApiError):
 
 
 class TransactionTimedOut(UnknownProducerId):
-    """The transaction of this epoch timed out, and the producer was not fenced: it may ask for its new one.
-
-    The proposal's own number, 90, is PRODUCER_FENCED in what shipped; 59 is its rule for clients of old.
-    """
+    """This epoch's transaction timed out, its producer was not fenced (KIP-588: 59 to older clients)."""

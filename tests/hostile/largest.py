@@ -3,7 +3,7 @@
 import dataclasses
 import uuid
 from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
@@ -26,40 +26,16 @@ from fencepost.wire.k32_describe_configs import TOPIC_RESOURCE, ConfigResource
 from fencepost.wire.k20021_migrate import Stopped
 from fencepost.wire.k20037_prove_secret import FIELD_BYTES_MAX
 from fencepost.wire.private_api import JSON_BYTES_MAX
+from tests.hostile.largest_request import (
+    LOOKED_UP,
+    MANY,
+    TEXT_SIZES,
+    Largest,
+    changed,
+    topic,
+    transactional_id,
+)
 from tests.wire.sample_messages import SAMPLES
-
-NAME: Final = "n" * 243
-ID: Final = "i" * 394
-MANY: Final = (1, 500, 5_000, 9_990)
-TEXT_SIZES: Final = (249, 400, 401, 31_000, 32_767)
-LOOKED_UP: Final = (1, 500, 2_490)  # topics, in requests that look up or name each of them
-
-
-class Largest(NamedTuple):
-    """A request, as the newest version says it or as ``version`` does."""
-
-    title: str
-    request: Any
-    version: int | None = None
-
-
-def topic(number: int) -> str:
-    """A name of 249 characters."""
-    return f"{NAME}{number:06}"
-
-
-def transactional_id(number: int) -> str:
-    """An id of 400 bytes."""
-    return f"{ID}{number:06}"
-
-
-def changed(request: Any, **values: Any) -> Any:
-    """The request with other values."""
-    if dataclasses.is_dataclass(request) and not isinstance(request, type):
-        return dataclasses.replace(request, **values)
-    if isinstance(request, msgspec.Struct):
-        return msgspec.structs.replace(request, **values)
-    return request._replace(**values)
 
 
 def largest(api: Api[Any, Any]) -> Iterator[Largest]:
@@ -299,14 +275,12 @@ def _located(sample: Any) -> Iterator[Largest]:
 
 def _k43(sample: Any) -> Iterator[Largest]:
     for count in LOOKED_UP:
-        yield Largest(
-            f"{count} topics", changed(sample, partitions=tuple((topic(n), 0) for n in range(count)))
-        )
+        rows = tuple((topic(n), 0) for n in range(count))
+        yield Largest(f"{count} topics", changed(sample, partitions=rows))
 
 
 def _k74(sample: Any) -> Iterator[Largest]:
-    for count in (1, 1_000):
-        yield Largest(f"{count} types", changed(sample, types=(2,) * count))
+    yield from (Largest(f"{count} types", changed(sample, types=(2,) * count)) for count in (1, 1_000))
 
 
 def _k37(sample: Any) -> Iterator[Largest]:

@@ -21,7 +21,8 @@ from fencepost.wire.k22_init_producer_id import INIT_PRODUCER_ID
 from fencepost.wire.registry import APIS
 from tests.harness.nodes import Nodes, running
 from tests.hostile.campaign import NODE_SETTINGS, assert_clean, transactions_run
-from tests.hostile.largest import LONG, Largest, changed, largest, names_of
+from tests.hostile.largest import LONG, largest, names_of
+from tests.hostile.largest_request import Largest, changed
 from tests.wire.every_api import EVERY_API, NEVER_ANSWERED
 from tests.wire.sample_messages import SAMPLES
 

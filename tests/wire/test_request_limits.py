@@ -28,7 +28,7 @@ from fencepost.wire.listener import OWN_KEYS, Listener
 from fencepost.wire.registry import APIS
 from fencepost.wire.request_limits import TOPIC_LISTS, TRANSACTION_LISTS
 from fencepost.wire.schema import ELEMENTS_MAX, LOOKED_UP_ELEMENTS_MAX
-from tests.hostile.largest import changed
+from tests.hostile.largest_request import changed
 from tests.together import table
 from tests.wire.every_api import EVERY_API, SERVICE_APIS
 from tests.wire.sample_messages import SAMPLES
