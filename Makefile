@@ -15,7 +15,7 @@ FAST_TESTS := $(PYTEST) -q -m "not slow" -n auto $(FILE_BY_FILE)
 # Else pytest compiles every test at each start, in each worker: six seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-upgrade demo-audit demo-late-endtxn audit-kafka audit-faults zookeeper up test test-clients test-upgrade test-audit test-audit-spark test-audit-embedded audit-spark bench-audit-cluster test-dual-write test-client-kafka test-client-faults test-rebalances check lint types imports fast bench bench-kafka bench-transactions-kafka simulate mutants rows clean
+.PHONY: help demo demo-upgrade demo-audit demo-late-endtxn audit-kafka audit-faults zookeeper up test test-clients test-upgrade test-audit test-audit-spark test-audit-embedded audit-spark bench-audit-cluster test-dual-write test-client-kafka test-client-faults test-rebalances check lint types imports fast bench bench-kafka bench-transactions-kafka bench-cleaning-kafka simulate mutants rows clean
 .DELETE_ON_ERROR:
 
 help:
@@ -41,6 +41,7 @@ help:
 	@echo "make bench      allocations, transactions and offsets per second; groups; time without a leader"
 	@echo "make bench-kafka  groups here and on three nodes of Apache Kafka, row by row in one run; Maven fetches them, once"
 	@echo "make bench-transactions-kafka  transactions of Kafka's Java client here and on three nodes of Apache Kafka"
+	@echo "make bench-cleaning-kafka  produce beside a log cleaner that works, here and on Apache Kafka"
 	@echo "make simulate   seeded storms against the real Raft core; ARGS='--seeds 100'"
 	@echo "make mutants    break the code on purpose, one line at a time; a test must notice each"
 	@echo "make rows       the feature table: each row, its tests, their result"
@@ -177,6 +178,11 @@ bench-kafka: $(READY)
 bench-transactions-kafka: $(READY)
 	@$(BIN)/python -m tests.clients.kraft $(KAFKA) $(FENCEPOST) bench transactions \
 	  --peer '{bootstrap}' --java-classpath '{jars}' --client java $(ARGS)
+
+# Produce beside a log cleaner that works, here and there. ARGS='--rounds 5'.
+bench-cleaning-kafka: $(READY)
+	@$(BIN)/python -m tests.clients.kraft --set log.cleaner.backoff.ms=100 $(BIN)/python -m tests.clients.cleaning_costs \
+	  '{bootstrap}' $(ARGS)
 
 simulate: $(READY)
 	$(BIN)/python -m tests.simulation $(ARGS)

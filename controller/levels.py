@@ -80,24 +80,24 @@ def bootstrap_records(view: View, formatted: int) -> tuple[FeatureLevelRecord, .
     return level, FeatureLevelRecord(name=TRANSACTION_VERSION, feature_level=TRANSACTION_VERSION_MAX)
 
 
+def _require(view: View, level: int, what: str) -> None:
+    """Raises UnsupportedVersion below ``level``; ``what`` says who needs it."""
+    current = in_force(view)
+    if current < level:
+        raise UnsupportedVersion(
+            f"{what} needs log level {level}, the cluster has {current}: upgrade every node, then run "
+            f"`fencepost features upgrade --log-level {level}`"
+        )
+
+
 def require_group_log(view: View) -> None:
     """Raises UnsupportedVersion while ``__consumer_offsets`` cannot be written: the log level is too low."""
-    level = in_force(view)
-    if level < GROUP_LOG:
-        raise UnsupportedVersion(
-            f"consumer groups need log level {GROUP_LOG}, the cluster has {level}: upgrade every node, then "
-            f"run `fencepost features upgrade --log-level {GROUP_LOG}`"
-        )
+    _require(view, GROUP_LOG, "a consumer group")
 
 
 def require_two_phase(view: View) -> None:
     """Raises UnsupportedVersion while a leader may be elected that knows nothing of two-phase commit."""
-    level = in_force(view)
-    if level < TWO_PHASE_COMMIT:
-        raise UnsupportedVersion(
-            f"two-phase commit needs log level {TWO_PHASE_COMMIT}, the cluster has {level}: upgrade every "
-            f"node, then run `fencepost features upgrade --log-level {TWO_PHASE_COMMIT}`"
-        )
+    _require(view, TWO_PHASE_COMMIT, "two-phase commit")
 
 
 def knows_group_aware_init(view: View) -> bool:
@@ -107,42 +107,22 @@ def knows_group_aware_init(view: View) -> bool:
 
 def require_group_aware_init(view: View) -> None:
     """Raises UnsupportedVersion while a voter may be there that keeps no assignments of groups."""
-    level = in_force(view)
-    if level < GROUP_AWARE_INIT:
-        raise UnsupportedVersion(
-            f"group-aware InitProducerId needs log level {GROUP_AWARE_INIT}, the cluster has {level}: "
-            f"upgrade every node, then run `fencepost features upgrade --log-level {GROUP_AWARE_INIT}`"
-        )
+    _require(view, GROUP_AWARE_INIT, "group-aware InitProducerId")
 
 
 def require_partition_recovery(view: View) -> None:
     """Raises UnsupportedVersion while a voter may be there that keeps no starts of partitions."""
-    level = in_force(view)
-    if level < PARTITION_RECOVERY:
-        raise UnsupportedVersion(
-            f"starting a lost partition again needs log level {PARTITION_RECOVERY}, the cluster has {level}: "
-            f"upgrade every node, then run `fencepost features upgrade --log-level {PARTITION_RECOVERY}`"
-        )
+    _require(view, PARTITION_RECOVERY, "starting a lost partition again")
 
 
 def require_changed_topics(view: View) -> None:
     """Raises UnsupportedVersion while a broker may be there that takes changed settings at its next start."""
-    level = in_force(view)
-    if level < CHANGED_TOPICS:
-        raise UnsupportedVersion(
-            f"changing a topic needs log level {CHANGED_TOPICS}, the cluster has {level}: upgrade every "
-            f"node, then run `fencepost features upgrade --log-level {CHANGED_TOPICS}`"
-        )
+    _require(view, CHANGED_TOPICS, "changing a topic")
 
 
 def require_acls(view: View) -> None:
     """Raises UnsupportedVersion while a voter may be there that keeps no ACLs."""
-    level = in_force(view)
-    if level < ACLS:
-        raise UnsupportedVersion(
-            f"ACLs in the metadata log need log level {ACLS}, the cluster has {level}: upgrade every node, "
-            f"then run `fencepost features upgrade --log-level {ACLS}`"
-        )
+    _require(view, ACLS, "an ACL in the metadata log")
 
 
 def decide_describe(view: View, own: NodeId, highest: Mapping[NodeId, int]) -> Decision[LogLevels]:

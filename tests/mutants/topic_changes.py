@@ -67,8 +67,8 @@ TOPIC_CHANGES: Final = (
         "changes-below-their-level",
         "no setting is changed while a broker may be there that would not obey",
         "controller/levels.py",
-        "    if level < CHANGED_TOPICS:\n",
-        "    if False:\n",
+        '    _require(view, CHANGED_TOPICS, "changing a topic")\n',
+        "    pass\n",
         (CONFIGS + "test_below_its_log_level_nothing_is_changed",),
     ),
     Mutant(
