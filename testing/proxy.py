@@ -20,7 +20,12 @@ from fencepost.records.invariant import CorruptData
 from fencepost.testing.faults import Fault, Faults
 from fencepost.wire.dispatch import Api
 from fencepost.wire.errors import error_for
-from fencepost.wire.frame import FRAME_BYTES_MAX, RequestHeader, parse_request_header, response_frame
+from fencepost.wire.frame import (
+    FRAME_BYTES_MAX,
+    RequestHeader,
+    parse_request_header,
+    response_frame,
+)
 from fencepost.wire.registry import APIS
 from fencepost.wire.requests import ApiError
 
