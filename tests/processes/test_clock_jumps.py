@@ -1,6 +1,7 @@
 """Real nodes whose wall clocks are eight days ahead or back: nothing is deleted or expired by them."""
 
 import contextlib
+import json
 import shutil
 import time
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import pytest
 from fencepost.cluster import lifecycle
 from fencepost.cluster.local_cluster import create_cluster
 from fencepost.records.types import NodeId
+from tests.harness.command import in_process
 from tests.harness.moved_clocks import MovedClock, compiled
 from tests.harness.nodes import JSON_LOGS, NO_QUOTA, Nodes, ended_clean, wait_for
 from tests.ports import cluster_port
@@ -77,8 +79,22 @@ def write_once(nodes: Nodes, topic: str, text: str, at: int = 1) -> None:
 
 
 def earliest(nodes: Nodes, topic: str) -> int:
-    (row,) = nodes.read("get-offsets", "--topic", topic, "--time", "earliest")
-    return int(row["Offset"])
+    def look() -> list[dict[str, object]] | None:
+        ended = in_process(
+            "get-offsets",
+            "--topic",
+            topic,
+            "--time",
+            "earliest",
+            "--format",
+            "json",
+            "--dir",
+            nodes.directory,
+        )
+        return None if ended.status else json.loads(ended.stdout)
+
+    (row,) = wait_for(f"a broker leads {topic}", look)
+    return int(str(row["Offset"]))
 
 
 def used(nodes: Nodes, transactional_id: str, topic: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.client import Producer
+from fencepost.client import Admin, Producer
 from fencepost.testing import Cluster, ClusterFailed
 from fencepost.testing.reaper import started_with
 from tests.harness.nodes import wait_for
@@ -28,12 +28,14 @@ with Cluster(nodes=2) as cluster:
 """
 
 
-async def write(bootstrap: str, topic: str, values: list[bytes], transactional_id: str) -> None:
+async def write(
+    bootstrap: str, topic: str, values: list[bytes], transactional_id: str, partition: int | None = None
+) -> None:
     async with Producer(bootstrap, transactional_id=transactional_id) as producer:
         await producer.init_transactions()
         async with producer.transaction():
             for value in values:
-                await producer.send(topic, value)
+                await producer.send(topic, value, partition=partition)
 
 
 def test_a_cluster_is_broken_and_heals_and_leaves_nothing() -> None:
@@ -96,11 +98,13 @@ def test_on_an_event_loop_it_is_awaited(tmp_path: Path) -> None:
 
 
 def test_nodes_are_cut_off_and_clocks_move_on() -> None:
-    with Cluster(topics=["t"]) as cluster:
+    with Cluster(topics={"t": 3}) as cluster:
+        led = cluster.ask(Admin.list_topics)["t"].leaders
         isolated = cluster.isolate("leader")
+        reached = next(partition for partition, by in led.items() if by.node_id != isolated)
         wait_for("another leads", lambda: cluster.leader() != isolated)
         successor = cluster.leader()
-        asyncio.run(write(cluster.bootstrap, "t", [b"meanwhile"], "app"))
+        asyncio.run(write(cluster.bootstrap, "t", [b"meanwhile"], "app", reached))
         assert cluster.leader() == successor
         cluster.kill(successor)
         with pytest.raises(ClusterFailed, match="still not: a node leads"):
