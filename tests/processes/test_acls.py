@@ -104,17 +104,19 @@ def test_acls_are_added_listed_and_removed_by_who_may(nodes: Nodes) -> None:
 
 def records_of(nodes: Nodes, name: str) -> int:
     """How many records can be read, committed or not."""
-    reader = Consumer(login(nodes, "broker", group_id="reader", isolation_level="read_uncommitted"))
 
     def look() -> tuple[int, int] | None:
+        """A consumer that saw the partition without a leader goes on saying that it is unknown."""
+        reader = Consumer(login(nodes, "broker", group_id="reader", isolation_level="read_uncommitted"))
         try:
             found: tuple[int, int] = reader.get_watermark_offsets(TopicPartition(name, 0), timeout=TIMEOUT_S)
-        except KafkaException:  # no broker leads it for a moment
+        except KafkaException:
             return None
+        finally:
+            reader.close()
         return found
 
     low, high = wait_for(f"the ends of {name} are known", look)
-    reader.close()
     return high - low
 
 
