@@ -11,6 +11,7 @@ Errors      after a failed flush the state of the disk is unknown (the pages may
             later flush fails too, until the log is opened again.
 """
 
+import contextlib
 import errno
 import os
 import threading
@@ -184,8 +185,10 @@ class Durability:
             end = self.written_end
             segments, names_changed, due = tuple(self._unflushed), self._names_changed, self._snapshot_due
         if end > self.durable_end:
-            for path in segments:
-                _sync_content(path)
+            for path in segments[:-1]:
+                with contextlib.suppress(FileNotFoundError):  # deleted meanwhile, as its time was over
+                    _sync_content(path)
+            _sync_content(segments[-1])
         if names_changed:
             sync_path(self._directory)
         self.durable_end = end
