@@ -15,7 +15,7 @@ import contextlib
 import errno
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -108,6 +108,14 @@ class Durability:
             self._unsummed.add(active.path)
             self._names_changed = True
 
+    def deleted(self, segments: Sequence[Segment]) -> None:
+        """Their time is over: nothing of them is flushed any more. Call it before the files go."""
+        gone = {segment.path for segment in segments}
+        with self._lock:
+            self._unflushed = [path for path in self._unflushed if path not in gone]
+            self._unflushed_indexes -= gone
+            self._unsummed -= gone
+
     def request_snapshot(self, end: Offset, table: _Table, segments: Sequence[Segment]) -> None:
         """Save these producers, who are those before ``end``, and the segments' sums, with the next flush."""
         self._snapshot_bytes = self._snapshot_batches = 0
@@ -185,25 +193,36 @@ class Durability:
             end = self.written_end
             segments, names_changed, due = tuple(self._unflushed), self._names_changed, self._snapshot_due
         if end > self.durable_end:
-            for path in segments[:-1]:
-                with contextlib.suppress(FileNotFoundError):  # deleted meanwhile, as its time was over
+            for path in segments:
+                with self._passing(path):
                     _sync_content(path)
-            _sync_content(segments[-1])
         if names_changed:
             sync_path(self._directory)
         self.durable_end = end
         with self._lock:
-            del self._unflushed[: len(segments) - 1]
+            flushed = set(segments[:-1])
+            self._unflushed = [path for path in self._unflushed if path not in flushed]
             self._names_changed = self._names_changed and self._unflushed[-1] != segments[-1]
         if due is not None and due[0] <= end:
             self._save_snapshot(*due)
+
+    @contextlib.contextmanager
+    def _passing(self, path: Path) -> Iterator[None]:
+        """A segment whose file is gone, as it was deleted since the flush began, needs none."""
+        try:
+            yield
+        except FileNotFoundError:
+            with self._lock:
+                if path in self._unflushed or path in self._unflushed_indexes:
+                    raise
 
     def _save_snapshot(self, end: Offset, table: _Table, extents: _Extents) -> None:
         with self._lock:
             indexes, active = set(self._unflushed_indexes), self._unflushed[-1]
         for path in indexes:
-            for suffix in SUFFIXES[1:]:
-                sync_path(path.with_suffix(suffix))
+            with self._passing(path):
+                for suffix in SUFFIXES[1:]:
+                    sync_path(path.with_suffix(suffix))
         sync_path(self._directory / EPOCHS_FILE)
         self._save_sums(extents, active)
         replace_file(snapshot_path(self._directory, end), encode_producers(table), durable=True)

@@ -381,8 +381,9 @@ class PartitionLog:
         self._durability.prune({segment.base for segment in self._segments})
 
     def _forget_segments(self, count: int) -> None:
-        """Delete the oldest segments. They are on the disk, so that a flush beside it has no use for them."""
+        """Delete the oldest segments. Those that wait for a flush, or are in one, need none any more."""
         gone, self._segments[:count] = self._segments[:count], []
+        self._durability.deleted(gone)
         for segment in gone:
             segment.delete()
         self._places.clear()

@@ -260,4 +260,23 @@ PARTITION_LOGS: Final = (
         "    return True\n",
         (SUMS + "test_bytes_that_no_batch_checks_are_named_by_a_look_at_all",),
     ),
+    Mutant(
+        "deleted-segment-still-flushed",
+        "a segment that retention deleted waits for no flush",
+        "broker/log/partition_log.py",
+        "        self._durability.deleted(gone)\n",
+        "",
+        (
+            FLUSHES + "test_what_retention_deletes_before_a_flush_needs_none",
+            FLUSHES + "test_a_segment_that_goes_while_it_is_flushed_needs_no_flush",
+        ),
+    ),
+    Mutant(
+        "missing-segment-passed-over",
+        "a flush fails if a segment's file is gone that was not deleted",
+        "broker/log/durability.py",
+        "                if path in self._unflushed or path in self._unflushed_indexes:\n",
+        "                if False:\n",
+        (FLUSHES + "test_a_segment_that_was_not_deleted_and_is_gone_fails_the_flush",),
+    ),
 )

@@ -2,6 +2,7 @@
 
 import os
 import threading
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
@@ -36,6 +37,46 @@ def test_a_flush_beside_appends_says_what_is_safe(tmp_path: Path) -> None:
     assert not log.flush_wanted
     log.close()
     assert open_log(tmp_path, SMALL).repairs == ()
+
+
+def rolled_at_its_snapshot(directory: Path) -> PartitionLog:
+    """Its full segment waits for a flush, and ends where producers were saved: retention may take it."""
+    filled(directory, count=3).close()
+    log = open_log(directory, replace(SMALL, segment_bytes=1, retention_bytes=1))
+    append(log, batch(7, 6, count=2))
+    assert log.flush_wanted
+    return log
+
+
+def test_what_retention_deletes_before_a_flush_needs_none(tmp_path: Path) -> None:
+    log = rolled_at_its_snapshot(tmp_path)
+    assert log.retain(NOW_MS) > 0
+    assert log.flush() == log.end
+    log.close()
+
+
+def test_a_segment_that_goes_while_it_is_flushed_needs_no_flush(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = rolled_at_its_snapshot(tmp_path)
+    original = durability._sync_content
+    gone: list[int] = []
+
+    def deleting(path: Path) -> None:
+        if not gone:
+            gone.append(log.retain(NOW_MS))
+        original(path)
+
+    monkeypatch.setattr(durability, "_sync_content", deleting)
+    assert log.flush() == log.end
+    assert gone[0] > 0
+
+
+def test_a_segment_that_was_not_deleted_and_is_gone_fails_the_flush(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    log.directory.joinpath("0" * 20 + ".log").unlink()
+    with pytest.raises(FileNotFoundError):
+        log.flush()
 
 
 def test_every_file_is_flushed_before_a_snapshot_says_so(
