@@ -22,6 +22,7 @@ from fencepost.wire.dispatch import Api
 from fencepost.wire.errors import error_for
 from fencepost.wire.frame import (
     FRAME_BYTES_MAX,
+    REQUEST_PREFIX_BYTES,
     RequestHeader,
     parse_request_header,
     response_frame,
@@ -211,15 +212,19 @@ class _Connection:
             self._pending.popleft()
             self._writer.write(answer)
 
+    def _speaks_kafka(self) -> bool:
+        return not self._raw
+
     async def _frame(self, reader: asyncio.StreamReader, onward: asyncio.StreamWriter) -> bytes | None:
         """The next frame without its length; None when the sender ends, or sends none of Kafka's."""
-        if not self._raw:
+        if self._speaks_kafka():
             try:
                 head = await reader.readexactly(_LENGTH.size)
             except asyncio.IncompleteReadError:
                 return None
             (size,) = _LENGTH.unpack(head)
-            if 8 <= size <= FRAME_BYTES_MAX or (size >= 0 and reader is not self._reader):
+            least = REQUEST_PREFIX_BYTES if reader is self._reader else 0
+            if self._speaks_kafka() and least <= size <= FRAME_BYTES_MAX:  # or the other side is raw since
                 return await reader.readexactly(size)
             self._raw = True
             onward.write(head)

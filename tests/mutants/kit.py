@@ -43,6 +43,14 @@ KIT_MUTANTS: Final = (
         (PROXY + "test_answers_keep_the_order_of_requests",),
     ),
     Mutant(
+        "raw-on-one-side-alone",
+        "bytes that are no frame pass on both sides from the first of them on",
+        "testing/proxy.py",
+        "            if self._speaks_kafka() and least <= size",
+        "            if least <= size",
+        (PROXY + "test_what_is_not_kafkas_passes_as_bytes[True-short]",),
+    ),
+    Mutant(
         "answer-not-dropped",
         "an answer that is to be lost is lost",
         "testing/proxy.py",

@@ -12,7 +12,7 @@ from fencepost.wire.k18_api_versions import API_VERSIONS, ApiVersionsAnswer, adv
 from fencepost.wire.k26_end_txn import END_TXN
 from fencepost.wire.requests import EndTxnAnswer
 
-FRAME_MAX = 1_000_000
+FRAME_MIN, FRAME_MAX = 8, 1_000_000
 
 
 class ScriptedNode:
@@ -52,7 +52,7 @@ class ScriptedNode:
         try:
             while head := await reader.read(4):
                 (size,) = struct.unpack(">i", head)
-                if not 0 <= size <= FRAME_MAX:
+                if not FRAME_MIN <= size <= FRAME_MAX:
                     writer.write(head + await reader.read(FRAME_MAX))
                     continue
                 frame = await reader.readexactly(size)

@@ -141,15 +141,24 @@ def test_answers_keep_the_order_of_requests(bench: Bench) -> None:
         assert asyncio.run(pipelined()) == [1, 2, 3]
 
 
-def test_what_is_not_kafkas_passes_as_bytes(bench: Bench) -> None:
+@pytest.mark.parametrize(
+    "text", [b"\x16\x03\x01 a handshake of TLS", b"\0\0\0\7abc"], ids=["tls", "short"]
+)
+@pytest.mark.parametrize("after_a_frame", [False, True])
+def test_what_is_not_kafkas_passes_as_bytes(bench: Bench, after_a_frame: bool, text: bytes) -> None:
     async def raw() -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", bench.proxies.ports[0])
-        writer.write(b"\x16\x03\x01 a handshake of TLS")
-        found = await reader.readexactly(10)
+        if after_a_frame:  # then the proxy waits for the node's next frame already
+            head = struct.pack(">hhih", API_VERSIONS.key, 0, 1, -1)
+            writer.write(struct.pack(">i", len(head)) + head)
+            (size,) = struct.unpack(">i", await reader.readexactly(4))
+            await reader.readexactly(size)
+        writer.write(text)
+        found = await asyncio.wait_for(reader.readexactly(len(text)), 10)
         writer.close()
         return found
 
-    assert asyncio.run(raw()) == b"\x16\x03\x01 a hand"
+    assert asyncio.run(raw()) == text
 
 
 def test_what_cannot_be_armed_says_what_can() -> None:
