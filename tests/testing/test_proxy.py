@@ -141,9 +141,7 @@ def test_answers_keep_the_order_of_requests(bench: Bench) -> None:
         assert asyncio.run(pipelined()) == [1, 2, 3]
 
 
-@pytest.mark.parametrize(
-    "text", [b"\x16\x03\x01 a handshake of TLS", b"\0\0\0\7abc"], ids=["tls", "short"]
-)
+@pytest.mark.parametrize("text", [b"\x16\x03\x01 a handshake of TLS", b"\0\0\0\7abc"], ids=["tls", "short"])
 @pytest.mark.parametrize("after_a_frame", [False, True])
 def test_what_is_not_kafkas_passes_as_bytes(bench: Bench, after_a_frame: bool, text: bytes) -> None:
     async def raw() -> bytes:
