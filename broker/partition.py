@@ -38,7 +38,7 @@ class Partition:
         self.log = log
         self.leader_epoch = Term(0)
         self.is_open = True
-        self.is_configured = False  # the settings of its topic are known: until then nothing of it is deleted
+        self.is_configured = False  # by its topic's settings: until then nothing is taken or deleted
         self.flushing = False
         self.cleaning = False  # a thread reads its full segments, and none of them is removed meanwhile
         self.waiting: set[Waits] = set()

@@ -299,8 +299,7 @@ class Partitions:
         """Open the log, or make it as ``placed`` of a topic. One that cannot be opened is offline."""
         topic, index, path = found.topic, found.index, found.path
         try:
-            config = self._config if topic_id is None else self._configs.get(topic_id, (0, self._config))[1]
-            log = await off_loop(partial(self._opened, found, config, topic_id, placed))
+            log = await off_loop(partial(self._opened, found, topic_id, placed))
             if log.topic_id is None:
                 raise CorruptData(f"{path}: partition.metadata is missing")
         except (OSError, CorruptData) as error:
@@ -310,7 +309,8 @@ class Partitions:
         if log.repairs:
             self._log.warning("log_repaired", partition=path.name, repairs=log.repairs)
         partition = Partition(topic, index, log.topic_id, log, self.moved)
-        partition.is_configured = log.topic_id in self._configs
+        if log.topic_id in self._configs:  # perhaps only since it is being opened
+            (_, log.config), partition.is_configured = self._configs[log.topic_id], True
         self._generation += 1
         self._opened_at[partition] = self._generation
         self._offline.pop((topic, index), None)
@@ -318,12 +318,12 @@ class Partitions:
         self._by_id.setdefault(log.topic_id, {})[index] = partition
 
     def _opened(
-        self, found: FoundLog, config: LogConfig, topic_id: uuid.UUID | None, placed: PartitionMetadata | None
+        self, found: FoundLog, topic_id: uuid.UUID | None, placed: PartitionMetadata | None
     ) -> PartitionLog:
         topic, index, path = found.topic, found.index, found.path
         log = PartitionLog.open(
             path,
-            config,
+            self._config,
             self._clock_ms(),
             topic_id,
             machine_went_down=self._directories.machine_went_down(path),

@@ -121,7 +121,7 @@ class ProduceEndpoint:
             budget.steps -= APPEND_STEPS
             data = partitions[position]
             partition = self._partitions.find(data.topic, data.index)
-            if partition is not None:
+            if partition is not None and partition.is_configured:
                 self._begin(pending, position, partition, data.records)
             elif pending.is_looked_up:
                 pending.refused(position, self._unknown.code(data.topic, data.index))

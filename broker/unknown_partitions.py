@@ -60,17 +60,21 @@ class UnknownPartitions:
         then()
 
     def _is_settled(self, query: TopicQuery) -> bool:
-        """The topic is known, and what it places here is hosted, or cannot be."""
+        """The topic is known, and what it places here is hosted under its settings, or cannot be."""
         found = self._find(query)
         if found is None or found.name is None:
             return False
         name = found.name
         return all(
             self._partitions.broker_id not in each.replica_nodes
-            or self._partitions.find(name, each.partition_index) is not None
+            or self._is_hosted(name, each.partition_index)
             or self._partitions.is_offline(name, each.partition_index)
             for each in found.partitions
         )
+
+    def _is_hosted(self, topic: str, index: int) -> bool:
+        found = self._partitions.find(topic, index)
+        return found is not None and found.is_configured
 
     def _find(self, query: TopicQuery) -> TopicMetadata | None:
         if query.name is not None:

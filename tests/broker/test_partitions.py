@@ -1,6 +1,8 @@
 """Partitions are made, recovered, deleted and lost as the metadata and the disk say."""
 
+import asyncio
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +10,9 @@ import pytest
 
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.controller.errors import ErrorCode
+from fencepost.controller.topics import TopicConfig
 from fencepost.snapshots.clean_shutdown import CLEAN_SHUTDOWN_FILE
+from fencepost.wire.k32_describe_configs import DESCRIBE_CONFIGS, DescribeConfigsAnswer
 from fencepost.wire.limited_log import LINES_MAX
 from tests.broker.batches import TOPIC, batch, fetch, from_producer, marker, produce
 from tests.broker.data_stage import HERE, ended, fetched, hosting, open_transaction, produced, values
@@ -211,5 +215,63 @@ def test_the_settings_of_a_topic_are_those_of_its_logs(tmp_path: Path) -> None:
             assert row.log_append_time_ms > 0
             (row,) = await produced(on, produce(batch(b"a" * 100)))
             assert row.error_code == ErrorCode.MESSAGE_TOO_LARGE
+
+    play(story)
+
+
+def test_settings_that_come_while_a_log_is_opened_are_its_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client asks for the topic while a broker that starts again still opens the log."""
+    opened = PartitionLog.open
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        controller = FakeController()
+        controller.settings = {"max.message.bytes": "100"}
+        controller.add_topic(TOPIC, HERE)
+        topic = controller.topics[TOPIC]
+        topic_id, digest = topic.topic_id, topic.configs_digest
+        assert topic_id is not None
+        async with controller:
+            on = Stage(controller, config_for(controller, tmp_path))
+            await on.broker.start()
+            await on.broker.ready()
+            await produced(on, produce(batch(b"a")))
+            await on.broker.stop()
+            on = Stage(controller, config_for(controller, tmp_path))
+
+            def meanwhile(*arguments: Any, **named: Any) -> PartitionLog:
+                settings = (TopicConfig("max.message.bytes", "100", 1),)
+                configure = on.broker._data._partitions.configure
+                loop.call_soon_threadsafe(partial(configure, topic_id, digest, settings))
+                return opened(*arguments, **named)
+
+            monkeypatch.setattr(PartitionLog, "open", meanwhile)
+            await on.broker.start()
+            try:
+                await on.broker.ready()
+                (row,) = await produced(on, produce(batch(b"a" * 100)))
+                assert row.error_code == ErrorCode.MESSAGE_TOO_LARGE
+            finally:
+                await on.broker.stop()
+
+    play(story)
+
+
+def test_nothing_is_taken_before_the_settings_are_known(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with hosting(tmp_path, HERE) as on:
+            (row,) = await produced(on, produce(batch(b"a")))
+            partitions = on.broker._data._partitions
+            partition = partitions.find(TOPIC, 0)
+            assert partition is not None
+            partitions._configs.clear()
+            partition.is_configured = False
+            on.controller.scripts[DESCRIBE_CONFIGS.key].append(DescribeConfigsAnswer(()))
+            (row,) = await produced(on, produce(batch(b"a")))
+            assert row.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            (row,) = await produced(on, produce(batch(b"a")))
+            assert (row.error_code, row.base_offset) == (ErrorCode.NONE, 1)
 
     play(story)

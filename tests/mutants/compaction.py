@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 KEPT: Final = "tests/broker/log/test_compaction.py::"
 CLEANER: Final = "tests/broker/log/test_cleaner.py::"
 BROKER: Final = "tests/broker/test_log_cleaning.py::"
+OF_BROKER: Final = "tests/broker/test_partitions.py::"
 PACKED: Final = "tests/broker/test_compression_type.py::"
 LAW: Final = KEPT + "test_passes_change_nothing_that_a_reader_or_a_producer_relies_on"
 KILLED: Final = CLEANER + "test_killed_at_any_step_nothing_is_lost"
@@ -115,6 +116,22 @@ COMPACTION: Final = (
         " or not partition.is_configured",
         "",
         (BROKER + "test_nothing_is_deleted_before_the_settings_are_known",),
+    ),
+    Mutant(
+        "settings-come-while-a-log-is-opened",
+        "settings that come while a log is opened are its settings",
+        "broker/partitions.py",
+        "        if log.topic_id in self._configs:  #",
+        "        if topic_id in self._configs:  #",
+        (OF_BROKER + "test_settings_that_come_while_a_log_is_opened_are_its_settings",),
+    ),
+    Mutant(
+        "produced-before-the-settings-are-known",
+        "no record is taken before the topic's settings are known",
+        "broker/produce.py",
+        "partition is not None and partition.is_configured:",
+        "partition is not None:",
+        (OF_BROKER + "test_nothing_is_taken_before_the_settings_are_known",),
     ),
     Mutant(
         "cleaner-compacted-logs-are-deleted-from",

@@ -165,18 +165,20 @@ def test_deleted_records_are_gone_for_consumers_and_after_a_kill(
     nodes.kill(*nodes.node_ids)
     nodes.start(*nodes.node_ids)
     nodes.leader()
+    for index, low in enumerate((1, 2, 0)):
+        partition = TopicPartition(topic, index)
+        wait_for("its leader is back", partial(begins, nodes, partition, low))
+
+
+def begins(nodes: Nodes, partition: TopicPartition, low: int) -> bool:
+    """The partition has records from ``low`` to 2; False while it cannot be asked.
+
+    A new consumer each time: one that saw no leader goes on saying that the partition is unknown.
+    """
     consumer = Consumer({"bootstrap.servers": nodes.bootstrap, "log_level": 0, "group.id": "none"})
-    try:
-        for index, low in enumerate((1, 2, 0)):
-            partition = TopicPartition(topic, index)
-            wait_for("its leader is back", partial(begins, consumer, partition, low))
-    finally:
-        consumer.close()
-
-
-def begins(consumer: Consumer, partition: TopicPartition, low: int) -> bool:
-    """The partition has records from ``low`` to 2; False while it cannot be asked."""
     try:
         return consumer.get_watermark_offsets(partition, SECONDS) == (low, 2)
     except KafkaException:
         return False
+    finally:
+        consumer.close()
