@@ -16,8 +16,10 @@ from fencepost.audit.engine.spark import SparkEngine
 from fencepost.audit.tables.ingest import ingest
 from fencepost.audit.tables.reading import scan
 from tests.audit.bench_ingest import write_segments
+from tests.audit.decode.corpus import laid
 from tests.audit.faults import cluster
 from tests.audit.tables.rows import Rows, in_memory, kept, meant, rows_of
+from tests.audit.tables.test_deep import noise
 from tests.audit.tables.views import counted_plainly, example, lived_in
 
 pytestmark = pytest.mark.slow
@@ -34,14 +36,20 @@ def scanned(engine: SparkEngine, tables: str) -> dict[str, Rows]:
 
 @pytest.mark.row("card.8")
 def test_an_ingest_is_what_the_decoder_says_and_so_is_the_next(spark: SparkSession, tmp_path: Path) -> None:
+    """The next one opens the records of every topic (``--deep``): workers do what the decoder does here."""
     root, tables = cluster.unpacked(tmp_path / "logs"), str(tmp_path / "tables")
     workers = SparkEngine(spark)
     ingest(workers, [str(root)], tables)
     assert scanned(workers, tables) == in_memory(local.tables([str(root)]))
     largest = max(root.rglob("*.log"), key=lambda path: path.stat().st_size)
     largest.write_bytes(largest.read_bytes()[: largest.stat().st_size // 2])
-    assert ingest(workers, [str(root)], tables).read_anew
-    assert scanned(workers, tables) == in_memory(local.tables([str(root)]))
+    noisy = largest.parent.parent / "noisy-0"
+    noisy.mkdir()
+    (noisy / f"{0:020}.log").write_bytes(laid([noise()]).content)
+    assert ingest(workers, [str(root)], tables, deep=True).read_anew
+    opened = in_memory(local.tables([str(root)], deep=True))
+    assert scanned(workers, tables) == opened
+    assert [row for row in opened["record_faults"] if "noisy-0" in row]
 
 
 def test_each_task_has_a_partition_of_its_own(spark: SparkSession) -> None:
