@@ -7,6 +7,8 @@ Explicit    blocks with a start of their own (ZooKeeper's): their lengths may ch
             out; they do not overlap.
 Bridge      while ZooKeeper still gives ids out, a record of no broker (-1) says how far brokers took them
             there, and a broker's own block is in both places: neither is an overlap.
+Epoch       a controller gives a block to the broker's present registration only. One of an epoch that was
+            over went to a broker that was taken for dead.
 """
 
 from typing import Final
@@ -67,9 +69,65 @@ CLASHES: Final = Text("""
 """)
 """ZooKeeper's block against the chain: it is one of its blocks, or beside them."""
 
+BROKER_LIVES: Final = Text("""
+    WITH said AS (
+        SELECT b.* FROM brokers b
+        LEFT JOIN (SELECT path, position FROM canonical) AS c ON c.path = b.path AND c.position = b.position
+        WHERE b.event IN ('registered', 'unregistered')
+          AND (c.path IS NOT NULL OR b.path LIKE '%.checkpoint')
+    ), lived AS (
+        SELECT partition, broker_id, broker_epoch,
+               min(CASE WHEN event = 'registered' THEN "offset" END) AS first_offset,
+               min(CASE WHEN event = 'unregistered' THEN "offset" END) AS left_offset
+        FROM said GROUP BY partition, broker_id, broker_epoch
+    ), followed AS (
+        SELECT v.*, lead(first_offset) OVER (PARTITION BY partition, broker_id ORDER BY first_offset) AS
+        next_offset
+        FROM lived v WHERE first_offset IS NOT NULL
+    )
+    SELECT f.*, least(left_offset, next_offset) AS over_offset FROM followed f
+""")
+"""Epochs of brokers in the metadata log. over_offset: from there on it is none's; NULL: it is the last."""
+
+FIRST_LIVES: Final = Text(f"""
+    SELECT v.partition, v.broker_id, min(v.first_offset) AS first_known FROM broker_lives v
+    JOIN logs l ON l.topic = '{METADATA}' AND l.partition = v.partition
+     AND v.first_offset >= l.unbroken_offset - 1
+    ANTI JOIN (SELECT partition FROM record_faults WHERE topic = '{METADATA}') AS u
+      ON u.partition = v.partition
+    GROUP BY v.partition, v.broker_id
+""")
+"""From where on every registration of a broker is known, if every record can be read. A snapshot is of the
+offset before its log."""
+
+OTHER_EPOCHS: Final = Text("""
+    SELECT c.*, v.over_offset, coalesce(c.before, 0) AS id_first,
+           CASE WHEN v.broker_epoch IS NULL THEN 'no registration of the broker has it'
+                ELSE 'it was over at offset ' || CAST(v.over_offset AS STRING) END AS why
+    FROM chain_ends c
+    LEFT JOIN broker_lives v ON v.partition = c.partition AND v.broker_id = c.broker_id
+     AND v.broker_epoch = c.broker_epoch
+    LEFT JOIN first_lives k ON k.partition = c.partition AND k.broker_id = c.broker_id
+    WHERE c.source = 'log' AND c.broker_id >= 0 AND c.broker_epoch >= 0
+      AND (c.before IS NULL OR c.before < c.block_end)
+      AND (v.over_offset < c."offset" OR (v.broker_epoch IS NULL AND k.first_known < c."offset"))
+""")
+"""Blocks of an epoch that is not the broker's. One that repeats ids is another finding."""
+
 FINDINGS: Final = Text(
     union(
         judged_findings(NAME),
+        findings(
+            NAME,
+            "broker_epoch",
+            "other_epochs",
+            _PLACE,
+            at_ms="timestamp_ms",
+            since_offset="over_offset",
+            subject=_SUBJECT,
+            detail='ids [{id_first}, {block_end}) were given to broker {broker_id} at offset {"offset"} in '
+            "its epoch {broker_epoch}: {why}",
+        ),
         *(
             findings(
                 NAME,
@@ -138,4 +196,7 @@ CATALOGUE: Final = {
     "explicit_ends": EXPLICIT_ENDS,
     "early_blocks": EARLY,
     "block_clashes": CLASHES,
+    "broker_lives": BROKER_LIVES,
+    "first_lives": FIRST_LIVES,
+    "other_epochs": OTHER_EPOCHS,
 }

@@ -132,7 +132,7 @@ _TURN_COLUMNS: Final = (
     *("topic", "partition", "producer_id", "producer_epoch", "node", "path", "position", "at_ms"),
     *("marker_offset", "control_type", "coordinator_epoch", "marker_version", "data_offset", "data_last"),
     *("batches", "plain_offset", "data_ms", "written_ms", "since_offset", "flags", "data_epoch"),
-    *("stable_offset", "late_offset"),
+    *("stable_offset", "next_open_offset", "late_offset"),
 )
 _OUTCOME_COLUMNS: Final = (
     *("producer_id", "producer_epoch", "node", "path", "position", "at_ms", "transactional_id", "outcome"),

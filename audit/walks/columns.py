@@ -190,6 +190,9 @@ _TURN: Final = [
     # Of a marker: the first offset of a transaction that is open then, or what follows the marker; of rank 4
     # as the index says it
     ("stable_offset", pa.int64()),
+    # Of an ABORT marker beside which none is open: where the next one of another producer begins, the end of
+    # what was read if none does; null: not known
+    ("next_open_offset", pa.int64()),
     # Of its data the first of a later epoch than ``data_epoch``: a marker should stand before it; null: none
     ("late_offset", pa.int64()),
 ]

@@ -2,8 +2,9 @@
 
 Index       names each aborted transaction's data: readers of committed data drop by it. An entry without its
             abort, or an abort without its entry in a copy that has others, is a finding; so is a last stable
-            offset below that of the log: by it readers stop to look. In a copy that ran
-            the index may be older than the log: only between two entries.
+            offset that is not that of the log. One that is too high ends a reader's search before the entries
+            of what it reads: it is given aborted records. In a copy that ran the index may be older than the
+            log: only between two entries; or younger.
 Snapshot    says of each producer the first offset of what it had open; the rest of it is for ``snapshots``.
 Left out    where the log is compacted or not kept, entries cannot be held against it.
 Source      Kafka AbortedTxn, TransactionIndex, ProducerStateManager.
@@ -65,20 +66,33 @@ class Indexes:
             said = (
                 f"it says that the data begins at {entry['first_offset']}, it begins at {turn['data_offset']}"
             )
-        elif self._is_stable_elsewhere(entry, turn, int(row["offset"])):
+        elif self._is_stable_elsewhere(entry, turn, int(row["offset"]), int(row["end_offset"])):
             said = f"it says last stable offset {entry['stable_offset']}, it is {turn['stable_offset']}"
         else:
             return
         context.found.append(_of_entry(context, "index", said, entry))
 
-    def _is_stable_elsewhere(self, entry: Row, turn: Row, first: int) -> bool:
-        """Whether it is too low. A broker that appends many batches at once writes a higher one, of their
-        end; what was open below the first offset that is kept is not known.
+    def _is_stable_elsewhere(self, entry: Row, turn: Row, first: int, end: int) -> bool:
+        """Whether the log says another one.
+
+        Below it   what was open below the first offset that is kept is not known.
+        Above it   where a transaction is open beside the marker, only its first offset is right; a copy that
+                   begins above that does not know it. Where none is, a broker that appends many batches at
+                   once writes the first offset of the next one; in a copy that ran the index may know one
+                   that the log does not have yet.
         """
         said, meant = entry.get("stable_offset"), turn.get("stable_offset")
-        if said is None or meant is None or turn["flags"] & _UNSURE:
+        if said is None or meant is None or said == meant or turn["flags"] & _UNSURE:
             return False
-        return bool(said < meant and (first == 0 or said >= first))
+        if said < meant:
+            return bool(first == 0 or said >= first)
+        span = self.copies.get(entry["copy"])
+        if meant <= turn["marker_offset"]:
+            return bool(span is None or meant >= span["offset"])
+        following = turn.get("next_open_offset")
+        if following is None or said == following < end:
+            return False
+        return bool(said < end or (span is not None and span["stopped"]))
 
     def _snapshots(self, context: Context, turns: list[Row], states: list[Row]) -> None:
         if context.row["compacted"] or not turns or any(turn["flags"] & _UNSURE for turn in turns):

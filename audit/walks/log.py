@@ -40,8 +40,12 @@ CONSUMER_OFFSETS: Final = "__consumer_offsets"
 MARKER_BYTES_MAX: Final = 256
 """A marker is one record of a dozen bytes; ours has a header more. What is larger is none."""
 
+WAITING_MAX: Final = 1000
+"""Turns that wait for the next transaction of another producer: as many as a follower may append at once."""
+
 _TRANSACTIONAL, _CONTROL, _STAMPED_AT_APPEND = 0x10, 0x20, 0x08
-_ENDS: Final = (0, 1)  # abort, commit
+_ABORT: Final = 0
+_ENDS: Final = (_ABORT, 1)  # abort, commit
 _UNREADABLE: Final = -1
 _ODD: Final = FLAG_OPAQUE | FLAG_HOLE | FLAG_DISPLACED
 _READ: Final = (
@@ -52,7 +56,7 @@ _TURN_COLUMNS: Final = (
     "producer_id", "producer_epoch", "offset", "at_ms", "node", "path", "position", "marker_offset",
     "control_type", "coordinator_epoch", "marker_version", "data_epoch", "data_offset", "data_last",
     "batches", "plain_offset", "data_ms", "written_ms", "since_offset", "flags", "stable_offset",
-    "late_offset",
+    "late_offset", "next_open_offset",
 )  # fmt: skip
 
 
@@ -83,6 +87,7 @@ class _Log:
         self._begins_at = -1  # a producer's first sequence; -1: any
         self._in_sequence = self._topic != CONSUMER_OFFSETS
         self._turns: list[tuple[Any, ...]] = []
+        self._waiting: list[tuple[Any, ...]] = []  # turns, until another producer's transaction begins
         self._found: list[Found] = []
 
     def look(self, rows: pa.RecordBatch) -> None:
@@ -116,6 +121,8 @@ class _Log:
     def _row(self, row: tuple[Any, ...], names: list[str]) -> None:
         (base, last, attributes, time_ms, producer_id, epoch, sequence, kind, coordinator_epoch, flags, size,
          position, node, code, version, server_ms, due) = row  # fmt: skip
+        if flags & (_ODD | FLAG_AFTER_UNREAD | FLAG_UNCOMMITTED):
+            self._next_opens(None)
         if flags & _ODD:
             if flags & FLAG_HOLE and due >= 0:
                 self._missing += base - due
@@ -162,6 +169,8 @@ class _Log:
         if self._in_sequence and not flags & (FLAG_COMPACTED if sequence >= 0 else FLAG_UNCOMMITTED):
             self._sequence(producer, (base, last, sequence, time_ms, flags), place)
         if transactional:
+            if self._waiting and producer.id not in self._open:
+                self._next_opens(base, producer.id)
             self._open.setdefault(producer.id, base)
         producer.add(data, place, transactional)
 
@@ -233,10 +242,14 @@ class _Log:
             self._open.pop(producer.id, None)
         stable, late = next(iter(self._open.values()), base + 1), None if is_stale else producer.late
         turn = producer.turn if not is_stale else (None, None, None, 0, None, None, None)
-        self._turns.append((
+        row = (
             producer.id, epoch, base, time_ms, node, path, position, base, kind, coordinator_epoch, version,
             *turn, producer.marker_offset, flags, stable, late,
-        ))  # fmt: skip
+        )  # fmt: skip
+        if kind == _ABORT and not is_stale and not self._open and len(self._waiting) < WAITING_MAX:
+            self._waiting.append(row)
+        else:
+            self._turns.append((*row, None))
         if not is_stale:
             producer.end_turn(epoch, base, kind, self._opaque, self._holes)
 
@@ -269,8 +282,19 @@ class _Log:
             flags |= FLAG_OPAQUE
         return flags
 
+    def _next_opens(self, offset: int | None, producer_id: int = -1) -> None:
+        """A transaction begins; None: one may have, unseen. Of its own producer no marker waits for it."""
+        kept = []
+        for row in self._waiting:
+            if row[0] == producer_id:
+                kept.append(row)
+            else:
+                self._turns.append((*row, offset))
+        self._waiting = kept
+
     def end(self) -> None:
         """The log ends: what is open, and the runs of stale data."""
+        self._next_opens(self._end)
         for producer in self._producers.values():
             for epoch, run in producer.runs.items():
                 self._run(producer, epoch, run)
@@ -279,7 +303,7 @@ class _Log:
                 self._turns.append((
                     producer.id, producer.data_epoch, producer.first_data, producer.data_ms, node, path,
                     position, None, None, None, None, *producer.turn, producer.marker_offset,
-                    self._turn_flags(producer, 0), None, producer.late,
+                    self._turn_flags(producer, 0), None, producer.late, None,
                 ))  # fmt: skip
 
     def _run(self, producer: Producer, epoch: int, run: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ CASES: Final = "tests/audit/checks/test_cases.py::test_one_fault_is_one_finding"
 DIRECTORIES: Final = "tests/audit/checks/test_directories.py::test_what_a_directory_says_of_itself"
 MISSING: Final = "tests/audit/checks/test_directories.py::test_which_copies_are_missing"
 SNAPSHOTS: Final = WALKS + "test_snapshots.py::test_what_is_found_in_a_producer_snapshot"
+INDEXES: Final = WALKS + "test_indexes.py::test_what_is_found_in_the_files_beside_a_log"
 ONE_COPY: Final = WALKS + "test_one_copy.py::test_what_is_found_in_a_copy"
 MARKERS: Final = WALKS + "test_markers.py::test_what_is_found_of_markers"
 LOG: Final = WALKS + "test_log.py::test_what_is_found_in_a_log"
@@ -249,12 +250,81 @@ AUDIT_BESIDE: Final = (
         "any-last-stable-offset",
         "a last stable offset that is too low ends a reader's search for aborts",
         "audit/walks/indexes.py",
-        "        return bool(said < meant and (first == 0 or said >= first))\n",
-        "        return False\n",
-        (
-            WALKS + "test_indexes.py::test_what_is_found_in_the_files_beside_a_log"
-            "[a-last-stable-offset-is-too-low]",
-        ),
+        "            return bool(first == 0 or said >= first)\n",
+        "            return False\n",
+        (INDEXES + "[a-last-stable-offset-is-too-low]",),
+    ),
+    Mutant(
+        "stable-offset-beside-an-open-one",
+        "a last stable offset above a transaction that is open ends a reader's search for aborts",
+        "audit/walks/indexes.py",
+        '            return bool(span is None or meant >= span["offset"])\n',
+        "            return False\n",
+        (INDEXES + "[a-last-stable-offset-above-a-transaction-that-is-open-beside-it]",),
+    ),
+    Mutant(
+        "stable-offset-of-a-later-copy",
+        "a copy that begins above the first offset of an open transaction does not know it",
+        "audit/walks/indexes.py",
+        '            return bool(span is None or meant >= span["offset"])\n',
+        "            return True\n",
+        (INDEXES + "[a-copy-that-begins-above-a-transaction-that-is-open]",),
+    ),
+    Mutant(
+        "stable-offset-anywhere-behind",
+        "where none is open a last stable offset is the next one's first, or what follows the marker",
+        "audit/walks/indexes.py",
+        "        if following is None or said == following < end:\n",
+        "        if following is None or said <= following:\n",
+        (INDEXES + "[a-last-stable-offset-before-the-next-transaction]",),
+    ),
+    Mutant(
+        "stable-offset-of-what-was-appended-at-once",
+        "a follower that appends many batches writes the first offset of the next transaction",
+        "audit/walks/log.py",
+        "                self._next_opens(base, producer.id)\n",
+        "                pass\n",
+        (INDEXES + "[a-last-stable-offset-of-the-next-transaction-of-another-producer]",),
+    ),
+    Mutant(
+        "stable-offset-of-a-copy-that-ran",
+        "the index of a copy that ran may know a transaction that the log does not have yet",
+        "audit/walks/indexes.py",
+        '        return bool(said < end or (span is not None and span["stopped"]))\n',
+        "        return True\n",
+        (INDEXES + "[a-last-stable-offset-beyond-the-end-of-a-copy-that-ran]",),
+    ),
+    Mutant(
+        "blocks-of-past-lives",
+        "a block of an epoch that was over is a finding",
+        "audit/checks/blocks.py",
+        'v.over_offset < c."offset" OR ',
+        "",
+        (CASES + "[a-block-of-an-epoch-after-its-broker-registered-again]",),
+    ),
+    Mutant(
+        "blocks-after-unregistering",
+        "a broker that was unregistered has no epoch",
+        "audit/checks/blocks.py",
+        "least(left_offset, next_offset) AS over_offset",
+        "next_offset AS over_offset",
+        (CASES + "[a-block-of-a-broker-that-was-unregistered]",),
+    ),
+    Mutant(
+        "blocks-of-no-life",
+        "a block of an epoch that its broker never had is a finding",
+        "audit/checks/blocks.py",
+        ' OR (v.broker_epoch IS NULL AND k.first_known < c."offset")',
+        "",
+        (CASES + "[a-block-of-an-epoch-that-its-broker-never-had]",),
+    ),
+    Mutant(
+        "registrations-that-may-be-lost",
+        "where a registration may be missing, a block of an epoch that is not known is no finding",
+        "audit/checks/blocks.py",
+        "     AND v.first_offset >= l.unbroken_offset - 1\n",
+        "",
+        (CASES + "[a-block-of-an-epoch-whose-registration-may-be-lost]",),
     ),
     Mutant(
         "prepared-with-any-epoch",

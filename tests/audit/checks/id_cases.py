@@ -18,6 +18,56 @@ def a_block_ends_below_an_earlier_one(s: Story) -> None:
     s.block(s.first_id + 400)
 
 
+@case("blocks.broker_epoch")
+def a_block_of_an_epoch_after_its_broker_registered_again(s: Story) -> None:
+    s.broker_event("registered", 7)
+    s.block(s.first_id + 100)
+    s.broker_event("registered", 9)
+    s.block(s.first_id + 200)
+    s.block(s.first_id + 300, epoch=9)
+
+
+@case("blocks.broker_epoch")
+def a_block_of_a_broker_that_was_unregistered(s: Story) -> None:
+    s.broker_event("registered", 7)
+    s.broker_event("unregistered", 7)
+    s.block(s.first_id + 100)
+
+
+@case("blocks.broker_epoch")
+def a_block_of_an_epoch_that_its_broker_never_had(s: Story) -> None:
+    s.broker_event("registered", 7)
+    s.block(s.first_id + 100, epoch=8)
+
+
+@case()
+def blocks_of_brokers_that_registered_again(s: Story) -> None:
+    s.broker_event("registered", 7)
+    s.broker_event("registered", 8, broker=2)
+    s.block(s.first_id + 100)
+    s.broker_event("registered", 9)
+    s.block(s.first_id + 200, epoch=9)
+    s.block(s.first_id + 300, broker=2, epoch=8)
+    s.broker_event("registered", 9)
+    s.block(s.first_id + 400, epoch=9)
+
+
+@case()
+def a_block_before_the_first_registration_that_is_kept(s: Story) -> None:
+    s.block(s.first_id + 100, epoch=3)
+    s.broker_event("registered", 7)
+
+
+@case("?blocks.hole")
+def a_block_of_an_epoch_whose_registration_may_be_lost(s: Story) -> None:
+    s.broker_event("registered", 7)
+    gone = s.broker_event("registered", 9)
+    s.block(s.first_id + 100, epoch=9)
+    s.lose(gone)
+    s.file(gone, kind="hole", base_offset=1, size=1)
+    s.file(gone)
+
+
 @case("blocks.hole")
 def a_record_of_the_metadata_log_is_gone(s: Story) -> None:
     s.block(s.first_id + 100)

@@ -173,7 +173,7 @@ class Story:
         if complete:
             self.state(f"Complete{outcome}", epoch=end_epoch, **given)
 
-    def block(self, end: int, *, broker: int = 1, **columns: Any) -> Row:
+    def block(self, end: int, *, broker: int = 1, epoch: int = 7, **columns: Any) -> Row:
         """A record of the metadata log that gives the ids up to ``end`` out."""
         batch = self.batch(topic="__cluster_metadata", partition=self.number, **columns)
         row = {name: batch[name] for name in ("node", "topic", "partition", "path", "position")}
@@ -183,10 +183,19 @@ class Story:
             "leader_epoch": 1,
             "timestamp_ms": batch["base_timestamp_ms"],
             "broker_id": broker,
-            "broker_epoch": 7,
+            "broker_epoch": epoch,
             "block_end": end,
         }
         self.tables["producer_id_blocks"].append(row)
+        return row
+
+    def broker_event(self, event: str, epoch: int, *, broker: int = 1) -> Row:
+        """A record of the metadata log about a broker's registration."""
+        batch = self.batch(topic="__cluster_metadata", partition=self.number)
+        row = {name: batch[name] for name in ("node", "topic", "partition", "path", "position")}
+        row |= {"offset": batch["base_offset"], "timestamp_ms": batch["base_timestamp_ms"]}
+        row |= {"event": event, "broker_id": broker, "broker_epoch": epoch}
+        self.tables["brokers"].append(row)
         return row
 
     def topic_event(self, event: str, **columns: Any) -> Row:

@@ -1,7 +1,9 @@
 """Faults of the log that says who was given which producer ids, the same in every replica."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
+from fencepost.audit.decode.metadata import read_frame
 from fencepost.records.batch import BatchRecord, encode_batch, stamp
 from fencepost.records.frame import decode_frame, encode_frame
 from fencepost.records.invariant import CorruptData
@@ -67,6 +69,56 @@ def end_repeated(ground: Ground) -> Planted:
         f"{record.producer_id_end}",
         blocks[number - 1][0],
     )
+
+
+def of_a_past_life(ground: Ground) -> Planted:
+    """A block of the epoch that its broker had before it registered again."""
+    lives = _lives(ground)
+    found = []
+    for entry, record in _blocks(ground):
+        epochs = [epoch for at, broker, epoch in lives
+                  if broker == record.broker_id and at < entry.header.base_offset]  # fmt: skip
+        found += [(entry, record, epoch) for epoch in sorted({*epochs} - {record.broker_epoch})]
+    return _of_another_epoch(ground, *ground.choose(found))
+
+
+def of_no_life(ground: Ground) -> Planted:
+    """A block of an epoch that its broker has never had."""
+    known = {(broker, epoch) for _, broker, epoch in _lives(ground)}
+    found = [
+        (entry, record, record.broker_epoch + 1)
+        for entry, record in _blocks(ground)
+        if (record.broker_id, record.broker_epoch) in known
+        and (record.broker_id, record.broker_epoch + 1) not in known
+    ]
+    return _of_another_epoch(ground, *ground.choose(found))
+
+
+def _of_another_epoch(ground: Ground, entry: Entry, record: AllocateProducerIdsRecord, epoch: int) -> Planted:
+    other = allocated(
+        BrokerId(record.broker_id), BrokerEpoch(epoch), ProducerId(record.producer_id_end)
+    )  # fmt: skip
+    header = entry.header
+    raw = encode_batch((BatchRecord(None, encode_frame(other)),), timestamp_ms=header.base_timestamp_ms)
+    planted = _each_replica(
+        ground,
+        lambda log: _replace(log, header.base_offset, raw),
+        f"the block at offset {header.base_offset} is of epoch {epoch} of broker {record.broker_id}, not of"
+        f" {record.broker_epoch}",
+        entry,
+    )
+    return replace(planted, rules=frozenset({"broker_epoch"}))
+
+
+def _lives(ground: Ground) -> list[tuple[int, int, int]]:
+    """Offset, broker and epoch of each registration in the log."""
+    found: list[tuple[int, int, int]] = []
+    for entry in _log(ground).entries:
+        for record in [] if entry.header.is_control else entry.batch().records:
+            said = read_frame(record.value)
+            if hasattr(said, "incarnation_id"):
+                found.append((entry.header.base_offset, int(said.broker_id), int(said.broker_epoch)))
+    return found
 
 
 def lost(ground: Ground) -> Planted:

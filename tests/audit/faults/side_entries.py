@@ -10,6 +10,7 @@ from tests.audit.faults.tree import ABORTED, Log, write_anew
 
 FAR: Final = 50
 ANOTHER: Final = "AAAAAAAAAAAAAAAAAAAAAQ"
+_PRODUCER, _LAST, _STABLE = 1, 3, 4  # of ABORTED
 CRASHED: Final = (
     "its broker did not end cleanly: after a crash of its machine a log may be shorter than what lies"
     " beside it"
@@ -26,6 +27,39 @@ def _index_field(field: int, by: int) -> Change:
         return b"".join(found)
 
     return change
+
+
+def _stable_above(ground: Ground, content: bytes) -> bytes:
+    """As if no transaction had been open beside it: a reader takes what comes after it for complete."""
+    found = _entries(content, ABORTED.size)
+    values = [[*ABORTED.unpack(each)] for each in found]
+    at = ground.choose(at for at, each in enumerate(values) if each[_STABLE] <= each[_LAST])
+    values[at][_STABLE] = values[at][_LAST] + 1
+    found[at] = ABORTED.pack(*values[at])
+    return b"".join(found)
+
+
+def stable_beyond(ground: Ground) -> Planted:
+    """A last stable offset lies beyond the end of the log; of a broker that ran it might be right."""
+    for log in _logs(ground):
+        if not (log.folder.parent / ".kafka_cleanshutdown").exists():
+            continue
+        for file in sorted(log.folder.glob("*.txnindex")):
+            if not file.stat().st_size:
+                continue
+            found = _entries(file.read_bytes(), ABORTED.size)
+            at = ground.random.randrange(len(found))
+            values = [*ABORTED.unpack(found[at])]
+            values[_STABLE] = log.end + FAR
+            found[at] = ABORTED.pack(*values)
+            write_anew(file, b"".join(found))
+            ground.take(log=log, in_each=False)
+            said = f"node {log.node}, {log.topic}-{log.partition}/{file.name}: stable {FAR} behind the end"
+            return Planted(
+                check="integrity", rules=frozenset({"index"}), entries=(), said=said, files=(file,),
+                producer_id=values[_PRODUCER],
+            )  # fmt: skip
+    raise NoPlace
 
 
 def _index_doubled(ground: Ground, content: bytes) -> bytes:
@@ -177,6 +211,10 @@ SIDE_ENTRIES: dict[str, dict[str, Plant]] = {
             {"index", "side_file"},
             "a last stable offset is one below",
         ),
+        "stable offset above": changed(
+            "*.txnindex", _stable_above, "integrity", {"index"}, "a last stable offset passes an open one"
+        ),
+        "stable offset beyond the end": stable_beyond,
     },
     "producer snapshot": {
         "open transaction lost": changed(

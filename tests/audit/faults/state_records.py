@@ -164,4 +164,5 @@ STATE_RECORDS: dict[str, dict[str, Plant]] = {
     "open again": {"at the end": open_again},
     "epoch of an end": {"two above": epoch_of_end},
     "block of another length": {"far above": skipped},
+    "block of another epoch": {"that was over": blocks.of_a_past_life, "never had": blocks.of_no_life},
 }

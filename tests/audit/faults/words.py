@@ -83,5 +83,6 @@ WORDS: Final = {
     "open again": "A transactional id's transaction is open again, long past its timeout.",
     "epoch of an end": "The record that prepares a transaction has an epoch that it cannot have.",
     "block of another length": "A block of producer ids ends far above where the next ones end.",
+    "block of another epoch": "A block of producer ids is of a broker's epoch that was over, or never was.",
     "offset outside its transaction": "An offset of an aborted transaction is not marked as transactional.",
 }

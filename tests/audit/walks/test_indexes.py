@@ -44,11 +44,76 @@ def a_last_stable_offset_is_too_low() -> Cluster:
     return cluster
 
 
-@case()
-def a_last_stable_offset_of_the_end_of_what_was_appended_at_once() -> Cluster:
-    cluster = with_index((11, 21), (33, 43))
-    cluster.entries[0]["stable_offset"] = 33
+OTHER = PRODUCER + 1
+
+
+def with_stable(stable: int, *, stopped: bool = True, beside: bool = False, behind: bool = False) -> Cluster:
+    """An abort of data from 11 on, and its entry. Another transaction begins at 21 beside it, or ten records
+    behind its marker at 32.
+    """
+    cluster = kafka("Commit")
+    cluster.begin(0)
+    if beside:
+        cluster.begin(0, producer=OTHER, name="y")
+    cluster.end(0, "Abort")
+    if behind:
+        for _ in range(2):
+            cluster.log.add(5, producer_id=-1, producer_epoch=-1, attributes=0)
+        cluster.begin(0, producer=OTHER, name="y")
+    if beside or behind:
+        cluster.end(0, "Commit", producer=OTHER, name="y")
+    at = next(row["base_offset"] for row in cluster.markers() if row["control_type"] == 0)
+    copy = {"rank": 1, "producer_id": -1, "copy": "/n1/orders-0", "offset": 0, "end_offset": cluster.log.end}
+    cluster.entries += [
+        {**copy, "stopped": stopped},
+        {
+            "rank": 4, "producer_id": PRODUCER, "offset": at, "first_offset": 11, "copy": "/n1/orders-0",
+            "path": "/n1/orders-0/0.txnindex", "position": 0, "stable_offset": stable,
+        },
+    ]  # fmt: skip
     return cluster
+
+
+@case()
+def a_last_stable_offset_of_the_transaction_that_is_open_beside_it() -> Cluster:
+    return with_stable(21, beside=True)
+
+
+@case("integrity.index")
+def a_last_stable_offset_above_a_transaction_that_is_open_beside_it() -> Cluster:
+    return with_stable(32, beside=True)
+
+
+@case()
+def a_copy_that_begins_above_a_transaction_that_is_open() -> Cluster:
+    cluster = with_stable(32, beside=True)
+    cluster.entries[0]["offset"] = 25
+    return cluster
+
+
+@case()
+def a_last_stable_offset_of_the_next_transaction_of_another_producer() -> Cluster:
+    return with_stable(32, behind=True)
+
+
+@case("integrity.index")
+def a_last_stable_offset_before_the_next_transaction() -> Cluster:
+    return with_stable(31, behind=True)
+
+
+@case("integrity.index")
+def a_last_stable_offset_within_the_next_transaction() -> Cluster:
+    return with_stable(33, behind=True)
+
+
+@case("integrity.index")
+def a_last_stable_offset_beyond_the_end_of_a_stopped_copy() -> Cluster:
+    return with_stable(60)
+
+
+@case()
+def a_last_stable_offset_beyond_the_end_of_a_copy_that_ran() -> Cluster:
+    return with_stable(60, stopped=False)
 
 
 @case("integrity.index")
