@@ -13,7 +13,7 @@ from fencepost.controller.errors import ErrorCode
 def print_acls(title: str, found: list[Acl], output_format: str) -> None:
     """The ACLs, by resource."""
     if output_format == JSON:
-        echo_json([_document(acl) for acl in found])
+        echo_json({"acls": [_document(acl) for acl in found]})
         return
     for resource, of_it in _by_resource(found).items():
         click.echo(f"{title} for resource `{resource}`:")

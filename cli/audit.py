@@ -8,7 +8,6 @@ Exit status  0 clean; 1 findings; 2 wrong usage, or the extra is not installed; 
 """
 
 import contextlib
-import json
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator
@@ -26,7 +25,7 @@ from fencepost.cli.audit_options import (
     tables_option,
     unknown_option,
 )
-from fencepost.cli.output import JSON, echo_json, format_option
+from fencepost.cli.output import JSON, echo_json, echo_line, format_option
 from fencepost.cluster.console import Unreadable, WrongUsage, progress
 
 if TYPE_CHECKING:
@@ -250,8 +249,10 @@ def watch(
         from fencepost.audit.report.verdict import Finding
 
         def print_finding(finding: Finding) -> None:
-            click.echo(json.dumps(finding._asdict()) if output_format == JSON else finding_line(finding))
-            sys.stdout.flush()
+            if output_format == JSON:
+                echo_line(finding._asdict())
+            else:
+                click.echo(finding_line(finding))
 
         require_names(names)
         with (

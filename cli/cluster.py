@@ -3,12 +3,15 @@
 ``up`` is done when the cluster is live: the active controller lists every broker as unfenced, in an answer
 that rides on a committed entry, and every broker's listener shows all brokers to clients.
 What keeps a node from starting is said, by the node's name, before anything starts; a node that
-dies while starting is named with the end of its log, and what this command started is ended again.
+dies while starting is named with the end of its log, and what this command started is ended again. A new
+cluster that does not come up is removed.
 """
 
+import contextlib
+import shutil
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from subprocess import Popen
 from types import FrameType
@@ -20,9 +23,9 @@ from fencepost.cli.output import JSON, dir_option, echo_json, format_option
 from fencepost.cluster import local_cluster, node_process
 from fencepost.cluster.console import INTERRUPTED, Failed, Unreadable, WrongUsage, table
 from fencepost.cluster.lifecycle import STOP_SECONDS_MAX, bring_up, send, start_nodes, stop_nodes
-from fencepost.cluster.local_cluster import LocalCluster, LocalNode, open_cluster
+from fencepost.cluster.local_cluster import LocalCluster, PortsTaken, free_port, open_cluster
 from fencepost.cluster.secured import secured
-from fencepost.cluster.state import await_answering, leader_id, state
+from fencepost.cluster.state import await_answering, named_node, state
 from fencepost.records.types import NodeId
 from fencepost.wire.auth import UsersSyntaxError, parse_users
 from fencepost.wire.setting_files import SettingFileError, read_setting_file
@@ -36,7 +39,9 @@ SIGNALS: Final = ("KILL", "STOP", "CONT", "TERM")
 @click.command(short_help="Start a local cluster and wait until it is live.")
 @click.option("-n", "--nodes", "node_count", type=int, help=f"How many nodes.  [default: {NODES_DEFAULT}]")
 @dir_option
-@click.option("--port", type=int, help=f"Client port of node 1.  [default: {PORT_DEFAULT}]")
+@click.option(
+    "--port", type=int, help=f"Client port of node 1; 0 takes free ones.  [default: {PORT_DEFAULT}]"
+)
 @click.option(
     "--tls", "by_tls", is_flag=True, help="By TLS, with an authority of its own in D/tls, if D is new."
 )
@@ -67,16 +72,25 @@ def up(
 ) -> int:
     """Start a local cluster, one process per node: new in an empty --dir, else the one that is there.
 
-    In the foreground Ctrl-C ends it, with exit status 130.
+    In the foreground Ctrl-C ends it, with exit status 130. A new cluster that does not come up is removed.
     """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     if users_file is not None and not by_tls:
         raise WrongUsage("--users needs --tls: passwords and data would go in the clear")
     users = None if users_file is None else _read_users(users_file)
-    cluster = _open_or_create(directory, node_count, port, overrides, by_tls=by_tls, users=users)
+    directory = directory.absolute()
+    is_new = not local_cluster.exists(directory)
     try:
-        children = bring_up(cluster)
+        with _removed_unless_live(directory) if is_new else contextlib.nullcontext():
+            cluster = _open_or_create(directory, node_count, port, overrides, by_tls=by_tls, users=users)
+            children = bring_up(cluster)
+    except PortsTaken as error:
+        way_out = "'fencepost up --port 0' takes free ones" if is_new else "end it, or choose another --dir"
+        raise Failed(f"{error.message}; {way_out}") from error
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    try:
         _print_cluster(cluster, output_format, welcome=True)
         return 0 if detach else _watch(cluster, children)
     except KeyboardInterrupt:
@@ -107,7 +121,7 @@ def ps(directory: Path, output_format: str) -> None:
 def kill(name: str, directory: Path, signal_name: str, output_format: str) -> None:
     """Send NODE (a number, or 'leader') a signal; KILL, if nothing else is said."""
     cluster = open_cluster(directory)
-    node = _named(cluster, name)
+    node = named_node(cluster, name)
     pid = node.pid()
     if not send(node, signal.Signals[f"SIG{signal_name}"]):
         raise Failed(f"node {node.node_id} is not running")
@@ -124,7 +138,7 @@ def kill(name: str, directory: Path, signal_name: str, output_format: str) -> No
 def start(names: Sequence[str], directory: Path, output_format: str) -> None:
     """Start NODE again (a number; several may be given) and return when its controller listener answers."""
     cluster = open_cluster(directory)
-    nodes = [_named(cluster, name) for name in names]
+    nodes = [named_node(cluster, name) for name in names]
     for node in nodes:
         if node.pid() is not None:
             raise Failed(f"node {node.node_id} is {node.status()} already (pid {node.pid()})")
@@ -135,14 +149,45 @@ def start(names: Sequence[str], directory: Path, output_format: str) -> None:
 
 @click.command(short_help="End every node cleanly.")
 @dir_option
-def down(directory: Path) -> None:
+@format_option
+def down(directory: Path, output_format: str) -> None:
     """End every node cleanly: it finishes what is in flight and hands its leadership over."""
     cluster = open_cluster(directory)
     with cluster.lock():
         killed = stop_nodes(cluster.nodes)
+    if output_format == JSON:
+        nodes = [{"node_id": each.node_id, "was_killed": each in killed} for each in cluster.nodes]
+        echo_json({"directory": str(cluster.directory), "nodes": nodes})
+        return
     for node in killed:
         click.echo(f"node {node.node_id} did not end in {STOP_SECONDS_MAX:.0f} s and was killed", err=True)
     click.echo(f"{len(cluster.nodes)} nodes are down; their state stays in {cluster.directory}")
+
+
+@contextlib.contextmanager
+def _removed_unless_live(directory: Path) -> Iterator[None]:
+    """A cluster that is made within goes again if this ends by an error, and the folders made for it."""
+    was_there = directory.exists()
+    made = [each for each in directory.parents if not each.exists()]
+    try:
+        yield
+    except BaseException:
+        if _is_idle(directory):
+            shutil.rmtree(directory, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                for each in made:
+                    each.rmdir()
+                if was_there:
+                    directory.mkdir()
+        raise
+
+
+def _is_idle(directory: Path) -> bool:
+    """No node of it runs, not even one that another command started."""
+    try:
+        return all(node.pid() is None for node in open_cluster(directory).nodes)
+    except Unreadable:
+        return not directory.exists()
 
 
 def _open_or_create(
@@ -155,11 +200,13 @@ def _open_or_create(
     users: Mapping[str, str] | None,
 ) -> LocalCluster:
     if not local_cluster.exists(directory):
-        count, first = NODES_DEFAULT if node_count is None else node_count, port or PORT_DEFAULT
+        count = NODES_DEFAULT if node_count is None else node_count
+        local_cluster.require_node_count(count)
+        first = PORT_DEFAULT if port is None else port or free_port(count)
         own, files = secured(str(directory.absolute()), count, first, users) if by_tls else ({}, {})
         return local_cluster.create_cluster(directory, count, first, overrides, own=own, files=files)
     cluster = open_cluster(directory)
-    there = {"-n": (node_count, len(cluster.nodes)), "--port": (port, cluster.port)}
+    there = {"-n": (node_count, len(cluster.nodes)), "--port": (port or None, cluster.port)}
     for option, (wanted, found) in there.items():
         if wanted not in (None, found):
             raise WrongUsage(
@@ -179,17 +226,6 @@ def _read_users(file: Path) -> Mapping[str, str]:
         raise Unreadable(str(error)) from error
     except UsersSyntaxError as error:
         raise WrongUsage(f"--users {file}: {error}") from error
-
-
-def _named(cluster: LocalCluster, name: str) -> LocalNode:
-    if name == "leader":
-        leader = leader_id(cluster)
-        if leader is None:
-            raise Failed("no leader is known; 'fencepost ps' says which nodes run")
-        return cluster.node(leader)
-    if not name.isdigit():
-        raise WrongUsage(f"NODE is a number or 'leader', not {name!r}")
-    return cluster.node(int(name))
 
 
 def _print_cluster(cluster: LocalCluster, output_format: str, *, welcome: bool) -> None:

@@ -80,7 +80,7 @@ def describe(
         if every or each.source == SET_HERE[kind]
     ]
     if output_format == JSON:
-        echo_json(rows)
+        echo_json({"settings": rows})
         return
     for row in rows:
         value = "null" if row["Value"] is None else row["Value"]

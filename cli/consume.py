@@ -16,7 +16,7 @@ from typing import IO, Any, Final
 import click
 
 from fencepost.cli.client_settings import is_true, pairs, require_known, unescaped
-from fencepost.cli.output import JSON, format_option
+from fencepost.cli.output import JSON, SCHEMA_VERSION, format_option, require_reader, while_read
 from fencepost.cli.target_options import broker_options, find_brokers
 from fencepost.client import CommitFailed, Consumer, ConsumerRecord, TopicPartition, UnknownTopic
 from fencepost.cluster.console import Failed, WrongUsage
@@ -92,9 +92,9 @@ def consume(
     job = Job(topic, partition, group is not None, begin, max_messages, timeout_ms, known, output_format)
     printed = Printed(consumer)
     try:
-        run(target, _consume(consumer, job, printed))
+        with while_read():
+            run(target, _consume(consumer, job, printed))
     finally:
-        sys.stdout.buffer.flush()
         click.echo(f"Processed a total of {printed.count} messages", err=True)
 
 
@@ -171,14 +171,26 @@ async def _consume(consumer: Consumer, job: Job, printed: Printed) -> None:
             await _assign(consumer, partitions, job.begin)
         try:
             async for records in _polls(consumer, job):
-                for record in records:
-                    _write(sys.stdout.buffer, record, job.properties, job.output_format)
-                    printed.add(record)
+                _hand_on(records, job, printed)
                 if job.in_group:
                     await printed.commit(now=False)
         finally:
             if job.in_group:
                 await printed.commit()
+
+
+def _hand_on(records: Sequence[ConsumerRecord], job: Job, printed: Printed) -> None:
+    """Print them at once. Raises BrokenPipeError: their reader has left, and none of them counts."""
+    written = []
+    try:
+        for record in records:
+            _write(sys.stdout.buffer, record, job.properties, job.output_format)
+            written.append(record)
+    finally:
+        sys.stdout.flush()
+        require_reader()
+        for record in written:
+            printed.add(record)
 
 
 async def _partitions(consumer: Consumer, job: Job) -> list[TopicPartition]:
@@ -229,13 +241,12 @@ def _write(
         stdout.write(json.dumps(document(record)).encode() + b"\n")
     else:
         stdout.write(line(record, properties))
-    if stdout.isatty():
-        stdout.flush()
 
 
 def document(record: ConsumerRecord) -> dict[str, Any]:
     """A record as JSON has it."""
     return {
+        "schema_version": SCHEMA_VERSION,
         "topic": record.topic,
         "partition": record.partition,
         "offset": record.offset,

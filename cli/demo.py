@@ -53,7 +53,7 @@ def late_endtxn(protocols: tuple[str, ...], bootstrap_server: str | None, output
     with _cluster(bootstrap_server) as bootstrap:
         stories = [_played(bootstrap, each, quiet=output_format == JSON) for each in protocols or PROTOCOLS]
     if output_format == JSON:
-        echo_json([story.document() for story in stories])
+        echo_json({"stories": [story.document() for story in stories]})
     else:
         click.echo(lines(stories))
     return 0 if all(story.has_hole is (story.protocol == V1) for story in stories) else 1

@@ -75,7 +75,8 @@ def get_offsets(
         raise Failed("no partition matches")
     rows = [(*place, found[place]) for place in places if found.get(place, NONE) != NONE]
     if output_format == JSON:
-        echo_json([dict(zip(("Topic", "Partition", "Offset"), row, strict=True)) for row in rows])
+        columns = ("topic", "partition", "offset")
+        echo_json({"offsets": [dict(zip(columns, row, strict=True)) for row in rows]})
     else:
         for row in rows:
             click.echo(":".join(map(str, row)))

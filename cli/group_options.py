@@ -72,9 +72,9 @@ async def chosen(brokers: Brokers, group_ids: Sequence[str], *, all_groups: bool
     return [each.group_id for each in listed if each.protocol_type in (CONSUMER, SIMPLE)]
 
 
-def print_rows(columns: Sequence[str], rows: Sequence[Row], output_format: str) -> None:
-    """The rows as a table, or as JSON."""
+def print_rows(name: str, columns: Sequence[str], rows: Sequence[Row], output_format: str) -> None:
+    """The rows as a table, or as the field ``name`` of a JSON document."""
     if output_format == JSON:
-        echo_json(list(rows))
+        echo_json({name: rows})
     else:
         click.echo(table(columns, [cells(columns, row) for row in rows]))

@@ -1,7 +1,7 @@
 """``fencepost groups``: consumer groups, their members, how far they have read; and how to change that.
 
-Verbs, flags and columns are those of ``kafka-consumer-groups``, whose actions are verbs here; JSON has the
-same names. Kafka's ``--group`` and ``--topic`` may be repeated, as there.
+Verbs, flags and columns are those of ``kafka-consumer-groups``, whose actions are verbs here. ``--group`` and
+``--topic`` may be repeated, as there.
 Exit status  1: a group is not there, is in use, or was refused; 3: an outcome is unknown.
 """
 
@@ -73,7 +73,7 @@ def list_(
     """List groups: their type, the protocol type of their members, their state."""
     request = ListGroups(_names("--state", states, STATES), _names("--type", types, TYPES))
     found = run(target, lambda brokers: list_groups(brokers, request), timeout_s=timeout_s)
-    print_rows(LISTED, [listed_row(each) for each in found], output_format)
+    print_rows("groups", LISTED, [listed_row(each) for each in found], output_format)
 
 
 def _names(option: str, text: str | None, valid: Sequence[str]) -> tuple[str, ...]:
@@ -130,7 +130,7 @@ def describe(
         _warn(each)
     if members and all(row["GROUP-INSTANCE-ID"] is None for row in rows) and output_format != JSON:
         columns = without(columns, "GROUP-INSTANCE-ID")
-    print_rows(columns, rows, output_format)
+    print_rows("groups" if state else "members" if members else "offsets", columns, rows, output_format)
 
 
 def _warn(described: Described) -> None:
@@ -163,7 +163,7 @@ def delete(
         group_ids_ = await chosen(brokers, group_ids, all_groups=all_groups)
         return [{"GROUP": each, "STATUS": _status(await delete_group(brokers, each))} for each in group_ids_]
 
-    return _done(("GROUP", "STATUS"), run(target, ask, timeout_s=timeout_s), output_format)
+    return _done("groups", ("GROUP", "STATUS"), run(target, ask, timeout_s=timeout_s), output_format)
 
 
 @groups.command("delete-offsets")
@@ -188,14 +188,15 @@ def delete_offsets_(
         places = {place for place in read if place[0] in wanted and wanted[place[0]] is None}
         places |= {(topic, index) for topic, indexes in known.items() for index in indexes}
         places |= {(topic, index) for topic, indexes in wanted.items() for index in indexes or ()}
-        done = await delete_offsets(brokers, group_id, places)
+        answers = await delete_offsets(brokers, group_id, places)
         missing = sorted(
             {topic for topic, indexes in wanted.items() if indexes is None} - {each for each, _ in places}
         )
         rows = [_deleted(topic, None, _unknown(topic)) for topic in missing]
-        return [*rows, *(_deleted(*place, error) for place, error in sorted(done.items()))]
+        return [*rows, *(_deleted(*place, error) for place, error in sorted(answers.items()))]
 
-    return _done(("TOPIC", "PARTITION", "STATUS"), run(target, ask, timeout_s=timeout_s), output_format)
+    done = run(target, ask, timeout_s=timeout_s)
+    return _done("partitions", ("TOPIC", "PARTITION", "STATUS"), done, output_format)
 
 
 def _deleted(topic: str, index: int | None, error: Exception | None) -> Row:
@@ -214,6 +215,6 @@ def _status(error: Exception | None) -> str:
     return SUCCESSFUL if error is None else f"Error: {error}"
 
 
-def _done(columns: Sequence[str], rows: Sequence[Row], output_format: str) -> int:
-    print_rows(columns, rows, output_format)
+def _done(name: str, columns: Sequence[str], rows: Sequence[Row], output_format: str) -> int:
+    print_rows(name, columns, rows, output_format)
     return 0 if all(row["STATUS"] == SUCCESSFUL for row in rows) else 1

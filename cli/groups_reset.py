@@ -111,7 +111,7 @@ def reset_offsets(
     if is_export:
         click.echo(_csv(rows, with_group=len(group_ids) != 1), nl=False)
     else:
-        print_rows(RESET, rows, output_format)
+        print_rows("offsets", RESET, rows, output_format)
     for reason in refused:
         click.echo(f"Error: {reason}", err=True)
     if not execute and not dry_run:

@@ -2,8 +2,7 @@
 
 A node is started through here too, so this module imports little but click: what a node does not run,
 it does not load.
-Exit status  0 done, 1 findings or failed, 2 wrong usage, 3 could not read or outcome unknown,
-             4 cluster authorization refused, 130 interrupted.
+Exit status  ``fencepost.cluster.console.EXIT_STATUSES``.
 """
 
 import gc
@@ -17,7 +16,8 @@ from typing import Final, NamedTuple, NoReturn
 import click
 
 from fencepost import __version__
-from fencepost.cluster.console import INTERRUPTED
+from fencepost.cli.output import say_error
+from fencepost.cluster.console import EXIT_STATUSES, INTERRUPTED, Unreadable
 from fencepost.records.levels import LevelTooHigh
 
 
@@ -33,6 +33,7 @@ COMMANDS: Final = {
     "kill": _Home("fencepost.cli.cluster", "kill"),
     "start": _Home("fencepost.cli.cluster", "start"),
     "down": _Home("fencepost.cli.cluster", "down"),
+    "logs": _Home("fencepost.cli.logs", "logs"),
     "health": _Home("fencepost.cli.health", "health"),
     "quorum": _Home("fencepost.cli.quorum", "quorum"),
     "features": _Home("fencepost.cli.features", "features"),
@@ -49,13 +50,12 @@ COMMANDS: Final = {
     "snapshot": _Home("fencepost.cli.snapshot", "snapshot"),
     "storage": _Home("fencepost.cli.storage", "storage"),
     "migrate": _Home("fencepost.cli.migrate", "migrate"),
+    "schema": _Home("fencepost.cli.schema", "schema"),
     "node": _Home("fencepost.cli.node", "node"),
     "audit": _Home("fencepost.cli.audit", "audit"),
     "bench": _Home("fencepost.cli.bench", "bench"),
     "demo": _Home("fencepost.cli.demo", "demo", hidden=True),
 }
-
-UNREADABLE: Final = 3
 
 
 class _LazyGroup(click.Group):
@@ -86,7 +86,11 @@ def _imported(name: str) -> ModuleType:
             gc.enable()
 
 
-@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit status: " + "; ".join(f"{status} {means}" for status, means in EXIT_STATUSES.items()) + ".",
+)
 @click.version_option(__version__)
 def fencepost() -> None:
     """A Raft-replicated metadata quorum for Kafka's exactly-once control plane.
@@ -105,21 +109,27 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
     # structlog takes rich for tracebacks where it finds it: 66 modules, a fifth of a node's start. Not ours.
     sys.modules.setdefault("rich", None)  # type: ignore[arg-type]
+    words = sys.argv[1:] if arguments is None else arguments
     try:
         status = fencepost.main(args=arguments, prog_name="fencepost", standalone_mode=False)
         sys.stdout.flush()
     except (click.exceptions.Abort, KeyboardInterrupt):
         sys.exit(INTERRUPTED)
     except click.ClickException as error:
-        error.show()
+        say_error(error, words)
         sys.exit(error.exit_code)
     except LevelTooHigh as error:
-        click.echo(f"Error: {error}", err=True)
-        sys.exit(UNREADABLE)
+        say_error(Unreadable(str(error)), words)
+        sys.exit(Unreadable.exit_code)
     except BrokenPipeError:
         # The reader of our output left (``| head``). Nothing more can be said on stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        say_error(Unreadable(f"{error.filename}: {error.strerror}"), words)
+        sys.exit(Unreadable.exit_code)
     sys.exit(status if isinstance(status, int) else 0)
 
 

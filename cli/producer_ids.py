@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 
 from fencepost.cli.images import newest_image
-from fencepost.cli.output import JSON, dir_option, echo_json, format_option
+from fencepost.cli.output import JSON, SCHEMA_VERSION, dir_option, echo_json, format_option
 from fencepost.cli.target_options import find_target, target_options
 from fencepost.cluster.console import Unreadable, WrongUsage, lines
 from fencepost.cluster.controllers import run
@@ -107,7 +107,7 @@ def allocate(
         asker = AllocateProducerIds(BrokerId(broker_id), epoch)
         blocks = run(target, lambda client: _allocate(client, asker, count, timeout_s))
     if output_format == JSON:
-        echo_json([{"start": block.first, "len": block.length} for block in blocks])
+        echo_json({"blocks": [{"start": block.first, "len": block.length} for block in blocks]})
         return
     for block in blocks:
         click.echo(f"[{block.first}, {block.first + block.length})  {block.length} ids")
@@ -178,11 +178,12 @@ def history(broker_id: int | None, directory: Path, output_format: str) -> None:
 def _print_history(items: Iterator[Allocation | Hole], output_format: str) -> None:
     """As it comes, row by row: there may be millions."""
     if output_format == JSON:
-        separator = "[\n"
+        click.echo(f'{{"schema_version": {SCHEMA_VERSION}, "blocks": [', nl=False)
+        separator = "\n"
         for item in items:
             click.echo(separator + json.dumps(_history_row(item)), nl=False)
             separator = ",\n"
-        click.echo("\n]" if separator == ",\n" else "[]")
+        click.echo("\n]}")
         return
     columns = ("Offset", "Epoch", "Time", "BrokerId", "BrokerEpoch", "ProducerIdStart", "ProducerIdEnd")
     click.echo(_ROW.format(*columns))

@@ -1,7 +1,6 @@
 """``fencepost quorum describe``: who leads, who votes, how far each has come.
 
-Columns and lines are those of ``kafka-metadata-quorum describe`` (docs/kafka-notes.md H2); JSON has the same
-names.
+Columns and lines are those of ``kafka-metadata-quorum describe`` (docs/kafka-notes.md H2).
 """
 
 import json
@@ -151,7 +150,7 @@ def _print_status(status: dict[str, Any], output_format: str) -> None:
 
 def _print_replication(rows: list[dict[str, Any]], output_format: str, human_readable: bool) -> None:
     if output_format == JSON:
-        echo_json(rows)
+        echo_json({"replicas": rows})
         return
     if human_readable:
         for row in rows:

@@ -60,7 +60,7 @@ def create(directory: Path, node_id: int | None, output_format: str) -> None:
     if not made:
         raise Unreadable(f"no node of {directory} has ever started")
     if output_format == JSON:
-        echo_json(made)
+        echo_json({"snapshots": made})
         return
     for each in made:
         click.echo(f"node {each['node_id']}: {each['snapshot']}")
@@ -136,7 +136,7 @@ def describe(paths: tuple[Path, ...], directory: Path, node_id: int | None, outp
         except CorruptData as error:
             raise Failed(f"{path}: {error}") from error
     if output_format == JSON:
-        echo_json(described)
+        echo_json({"snapshots": described})
         return
     click.echo("\n\n".join(lines(_readable(each)) for each in described))
 

@@ -95,7 +95,7 @@ def list_(route: Route, pattern: str | None, output_format: str) -> None:
     """List topics by name."""
     names = [topic.name for topic in _found(route, pattern)]
     if output_format == JSON:
-        echo_json(names)
+        echo_json({"topics": names})
         return
     for name in names:
         click.echo(name)
@@ -129,7 +129,7 @@ def describe(
             row["Partitions"] = [each for each in row["Partitions"] if each["Leader"] is None]
         rows = [row for row in rows if row["Partitions"]]
     if output_format == JSON:
-        echo_json(rows)
+        echo_json({"topics": rows})
         return
     for row in rows:
         for line in _lines(row, heading=not unavailable_partitions):
@@ -154,7 +154,7 @@ def delete(route: Route, pattern: str, if_exists: bool, output_format: str) -> N
                 raise refused(topic.error_code, topic.error_message, f"topic {topic.name}")
             deleted.append(topic.name or "")
     if output_format == JSON:
-        echo_json(deleted)
+        echo_json({"topics": deleted})
         return
     for name in deleted:
         click.echo(f"Deleted topic {name}.")

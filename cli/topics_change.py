@@ -79,7 +79,7 @@ def delete_records(
         for each, mark in zip(wanted, marks, strict=True)
     ]
     if output_format == JSON:
-        echo_json(rows)
+        echo_json({"partitions": rows})
         return
     for row in rows:
         click.echo(f"partition: {row['Topic']}-{row['Partition']}\tlow_watermark: {row['LowWatermark']}")

@@ -37,10 +37,10 @@ def is_two_phase(found: Listed) -> bool:
     return found.transaction.is_kept or found.transaction.two_phase_ms >= 0
 
 
-def print_rows(columns: Sequence[str], rows: list[dict[str, Any]], output_format: str) -> None:
-    """Documents, or a table of these columns."""
+def print_rows(name: str, columns: Sequence[str], rows: list[dict[str, Any]], output_format: str) -> None:
+    """A table of these columns, or the field ``name`` of a JSON document."""
     if output_format == JSON:
-        echo_json(rows)
+        echo_json({name: rows})
     else:
         click.echo(table(columns, [shown({column: row[column] for column in columns}) for row in rows]))
 

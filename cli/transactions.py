@@ -1,7 +1,7 @@
 """``fencepost transactions``: what is known of transactions, and how to end one.
 
-Verbs, flags and columns are those of ``kafka-transactions`` (docs/kafka-notes.md H2); JSON has the same
-names. The proposals' spellings are understood, too: ``forceTerminateTransaction --transactionalId`` and
+Verbs, flags and columns are those of ``kafka-transactions`` (docs/kafka-notes.md H2). The proposals'
+spellings are understood, too: ``forceTerminateTransaction --transactionalId`` and
 ``--runningLongerThanMs``. As with Kafka's tool, where the cluster is may be said before the verb.
 Exit status  of find-hanging: 1 if a hanging transaction was found.
 """
@@ -148,9 +148,9 @@ def list_(
 ) -> None:
     """List transactional ids: their coordinator, producer id and state.
 
-    JSON, and text with --two-phase, has TwoPhaseOpenMs, for how long a transaction of two-phase commit is
-    open, which has no timeout, and IsKept: a new instance is to end what one before it left open. Brokers of
-    Apache Kafka say neither.
+    JSON, and text with --two-phase, has TwoPhaseOpenMs, in JSON two_phase_open_ms: for how long a transaction
+    of two-phase commit is open, which has no timeout. And IsKept: a new instance is to end what one before it
+    left open. Brokers of Apache Kafka say neither.
     """
     request = ListTransactions(
         states,
@@ -160,7 +160,7 @@ def list_(
     )
     found = run(target, lambda brokers: list_transactions(brokers, request))
     rows = [listed(each) for each in found if not two_phase or is_two_phase(each)]
-    print_rows(LISTED_TWO_PHASE if two_phase else LISTED, rows, output_format)
+    print_rows("transactions", LISTED_TWO_PHASE if two_phase else LISTED, rows, output_format)
 
 
 @transactions.command()
@@ -217,7 +217,7 @@ def describe_producers(
         "LastTimestamp",
         "CurrentTransactionStartOffset",
     )
-    print_rows(columns, rows, output_format)
+    print_rows("producers", columns, rows, output_format)
 
 
 @transactions.command("find-hanging")
@@ -278,9 +278,9 @@ def find_hanging_(
     ]
     columns = ("Topic", "Partition", "ProducerId", "ProducerEpoch", "CoordinatorEpoch", "StartOffset")
     if output_format == JSON:
-        echo_json([*rows, *map(set_aside_row, aside)])
+        echo_json({"hanging": rows, "set_aside": [set_aside_row(each) for each in aside]})
     else:
-        print_rows((*columns, "LastTimestamp", "Duration(min)"), rows, output_format)
+        print_rows("hanging", (*columns, "LastTimestamp", "Duration(min)"), rows, output_format)
         for each in aside:
             click.echo(set_aside_sentence(each, now_ms=now_ms))
     _require_all_seen(unled, unanswered)

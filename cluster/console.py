@@ -13,6 +13,16 @@ import click
 INTERRUPTED: Final = 130
 """Exit status after Ctrl-C."""
 
+EXIT_STATUSES: Final = {
+    0: "done",
+    1: "failed, or something was found",
+    2: "wrong usage",
+    3: "could not be read, or the outcome is unknown",
+    4: "the cluster's authorizer refused it",
+    INTERRUPTED: "interrupted",
+}
+"""Of every command. docs/commands.md has the same table."""
+
 
 class Failed(click.ClickException):
     """The command did not do what it was meant to do, and that is certain."""

@@ -60,6 +60,10 @@ PORT_OFFSETS: Final = (0, CONTROLLER_PORT_OFFSET, RAFT_PORT_OFFSET, METRICS_PORT
 FREE_PORTS: Final = range(19092, 32000, 10)  # below the ports that outgoing connections are given
 
 
+class PortsTaken(Failed):
+    """Other programs listen where nodes are to listen."""
+
+
 @dataclass(frozen=True, slots=True)
 class LocalNode:
     """One node's folder and what its configuration says."""
@@ -186,8 +190,7 @@ def create_cluster(
     Raises WrongUsage for an override or a port that no node can use.
     """
     directory = directory.absolute()
-    if not 1 <= node_count <= VOTERS_MAX:
-        raise WrongUsage(f"expected 1 to {VOTERS_MAX} nodes, got {node_count}")
+    require_node_count(node_count)
     cluster_id = id_text(random_id())
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
@@ -221,6 +224,12 @@ def create_cluster(
     finally:
         shutil.rmtree(aside, ignore_errors=True)  # gone already if it was renamed
     return open_cluster(directory)
+
+
+def require_node_count(node_count: int) -> None:
+    """Raises WrongUsage."""
+    if not 1 <= node_count <= VOTERS_MAX:
+        raise WrongUsage(f"expected 1 to {VOTERS_MAX} nodes, got {node_count}")
 
 
 def renamed_cluster(directory: Path, cluster_id: str) -> None:
@@ -261,8 +270,12 @@ def _with_overrides(text: str, overrides: Sequence[str]) -> str:
 
 
 def require_startable(cluster: LocalCluster, nodes: Sequence[LocalNode]) -> None:
-    """Everything that would keep a node from starting, said by name before anything starts. Raises Failed."""
+    """Everything that would keep a node from starting, said by name before anything starts.
+
+    Raises Failed; PortsTaken if ports are all of it.
+    """
     complaints = []
+    taken = 0
     for node in nodes:
         try:
             identity = read_identity(node.config.directory)
@@ -273,11 +286,13 @@ def require_startable(cluster: LocalCluster, nodes: Sequence[LocalNode]) -> None
             complaints.append(f"node {node.node_id}: {error}")
         for purpose, address in node.ports().items():
             if not is_free(address):
+                taken += 1
                 complaints.append(
                     f"node {node.node_id}: port {address.port} ({purpose}) is in use by another program"
                 )
     if complaints:
-        raise Failed("\n       ".join(complaints))
+        kind = PortsTaken if taken == len(complaints) else Failed
+        raise kind("\n       ".join(complaints))
 
 
 def free_port(node_count: int, offsets: Sequence[int] = PORT_OFFSETS) -> int:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from fencepost.cluster import node_process
 from fencepost.cluster.command_config import access_of
-from fencepost.cluster.console import Failed
+from fencepost.cluster.console import Failed, WrongUsage
 from fencepost.cluster.controllers import client_of
 from fencepost.cluster.local_cluster import LocalCluster, LocalNode
 from fencepost.cluster.target import Target, controllers_of
@@ -36,6 +36,18 @@ _NO_ANSWER: Final = (ConnectionLost, RequestTimeout, ApiError)
 def leader_id(cluster: LocalCluster) -> NodeId | None:
     """The leader of the highest epoch that a running node knows."""
     return asyncio.run(find_leader(cluster))
+
+
+def named_node(cluster: LocalCluster, name: str) -> LocalNode:
+    """A node by its number, or the one that leads. Raises WrongUsage, Failed."""
+    if name == "leader":
+        leader = leader_id(cluster)
+        if leader is None:
+            raise Failed("no leader is known; 'fencepost ps' says which nodes run")
+        return cluster.node(leader)
+    if not (name.isascii() and name.isdigit()):
+        raise WrongUsage(f"NODE is a number or 'leader', not {name!r}")
+    return cluster.node(int(name))
 
 
 async def find_leader(cluster: LocalCluster) -> NodeId | None:

@@ -263,8 +263,8 @@ def test_the_command_reads_directories(tmp_path: Path, capsys: pytest.CaptureFix
     assert "let the cluster confirm it: fencepost explain --topic-partition orders-0" in said.stdout
     found = here(capsys, "explain", BILLING, "--logs", tmp_path, "--format", "json")
     document = json.loads(found.stdout)
-    assert (found.status, document["Directories"], document["IsOpen"]) == (1, [str(tmp_path)], True)
-    assert document["Partitions"][0]["Open"][0]["FirstWriteMs"] == NOW_MS
+    assert (found.status, document["directories"], document["is_open"]) == (1, [str(tmp_path)], True)
+    assert document["partitions"][0]["open"][0]["first_write_ms"] == NOW_MS
     of_id = here(capsys, "explain", "--producer-id", 9, "--logs", tmp_path)
     assert (of_id.status, "__transaction_state-0 has it with producer 9" in of_id.stdout) == (1, True)
 

@@ -1,6 +1,5 @@
 """A fake cluster with a consumer group, for the commands that look at it and change it."""
 
-import json
 import struct
 from contextlib import ExitStack
 from typing import Any
@@ -41,7 +40,7 @@ from fencepost.wire.k09_offset_fetch import OFFSET_FETCH
 from fencepost.wire.k15_describe_groups import DESCRIBE_GROUPS
 from fencepost.wire.k16_list_groups import LIST_GROUPS
 from tests.cli.fake_broker import BROKER_ID, Answer, FakeBroker
-from tests.harness.command import Result, here
+from tests.harness.command import Result, contents, here
 
 START, END = 10, 100  # of each partition's log
 NOW_MS = 1_760_000_000_000
@@ -114,7 +113,7 @@ class Cluster:
     def document(self, *words: object, status: int = 0) -> Any:
         said = self.run(*words, "--format", "json")
         assert said.status == status, said.stderr
-        return json.loads(said.stdout)
+        return contents(said.stdout)
 
     def asked(self, kind: type) -> list[Any]:
         assert self.broker is not None

@@ -1,7 +1,6 @@
 """``fencepost bench groups``: what it loads, what it reads back, and what it makes of the figures."""
 
 import asyncio
-import json
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,7 +25,7 @@ from fencepost.controller.groups.offset_messages import (
 from fencepost.controller.groups.subscriptions import topics_in
 from fencepost.wire.connection import ConnectionLost
 from fencepost.wire.errors import error_for
-from tests.harness.command import here, in_process, stdout_of
+from tests.harness.command import contents, here, in_process, stdout_of
 from tests.harness.nodes import running
 from tests.ports import cluster_port
 from tests.together import table
@@ -285,7 +284,7 @@ def test_a_cluster_and_its_peer_are_measured_row_by_row(
         )  # fmt: skip
         ended = in_process(*words)
         assert {each["status"] for each in peer.read("ps")["nodes"]} == {"running"}
-    document = json.loads(stdout_of(ended))
+    document = contents(stdout_of(ended))
     assert ended.stderr == ""
     assert set(document) == {"cluster", "peer", "stalls_ms"}
     for rows in (document["cluster"], document["peer"]):

@@ -5,6 +5,7 @@ One cluster serves the whole module; each test leaves it live.
 
 import asyncio
 import base64
+import re
 import signal
 import subprocess
 import uuid
@@ -93,32 +94,32 @@ def test_ps_and_describe_agree_with_a_kafka_admin(nodes: Nodes, port: str) -> No
     listed = nodes.read("ps")
     status = nodes.read("quorum", "describe", "--status")
     replication = nodes.read("quorum", "describe", "--replication")
-    assert status["LeaderId"] == next(node["node_id"] for node in listed["nodes"] if node["leader"])
+    assert status["leader_id"] == next(node["node_id"] for node in listed["nodes"] if node["leader"])
     for node in listed["nodes"]:
         quorum, cluster = ask_admin(node[port])
-        assert cluster["cluster_id"] == listed["cluster_id"] == status["ClusterId"]
-        assert cluster["controller_id"] == status["LeaderId"]
+        assert cluster["cluster_id"] == listed["cluster_id"] == status["cluster_id"]
+        assert cluster["controller_id"] == status["leader_id"]
         brokers = {broker["broker_id"]: f"{broker['host']}:{broker['port']}" for broker in cluster["brokers"]}
         assert brokers == {each["node_id"]: each["client"] for each in listed["nodes"]}
 
         ((partition,),) = [topic["partitions"] for topic in quorum["topics"]]
         assert (partition["leader_id"], partition["leader_epoch"]) == (
-            status["LeaderId"],
-            status["LeaderEpoch"],
+            status["leader_id"],
+            status["leader_epoch"],
         )
-        assert partition["high_watermark"] >= status["HighWatermark"]
+        assert partition["high_watermark"] >= status["high_watermark"]
         voters = {voter["replica_id"]: voter for voter in partition["current_voters"]}
-        assert {row["NodeId"]: row["DirectoryId"] for row in replication} == {
+        assert {row["node_id"]: row["directory_id"] for row in replication} == {
             voter_id: id_text(voter["replica_directory_id"]) for voter_id, voter in voters.items()
         }
         for row in replication:
-            assert voters[row["NodeId"]]["log_end_offset"] >= row["LogEndOffset"]
+            assert voters[row["node_id"]]["log_end_offset"] >= row["log_end_offset"]
         endpoints = {
             each["node_id"]: [f"{e['name']}://{e['host']}:{e['port']}" for e in each["listeners"]]
             for each in quorum["nodes"]
         }
-        assert endpoints == {voter["id"]: voter["endpoints"] for voter in status["CurrentVoters"]}
-        assert {row["NodeId"] for row in replication if row["Status"] == "Leader"} == {status["LeaderId"]}
+        assert endpoints == {voter["id"]: voter["endpoints"] for voter in status["current_voters"]}
+        assert {row["node_id"] for row in replication if row["status"] == "Leader"} == {status["leader_id"]}
 
 
 def ask_admin(bootstrap: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -233,31 +234,35 @@ def test_a_second_cluster_on_the_same_ports_is_refused_by_name(cluster: LocalClu
     for node in cluster.nodes:
         for purpose, address in node.ports().items():
             assert f"node {node.node_id}: port {address.port} ({purpose}) is in use" in refused.stderr
+    assert refused.stderr.endswith("; 'fencepost up --port 0' takes free ones\n")
+    assert not (tmp_path / "two").exists()
 
 
 def test_a_node_that_dies_while_starting_is_named_with_its_last_words(tmp_path: Path) -> None:
-    directory = tmp_path / "c"
+    directory = tmp_path / "made" / "c"
     words = ["up", "--dir", directory, "--port", cluster_port(), "--detach", "--override"]
     died = in_process(*words, "authorizer.acls.file=/nonexistent/acls")
     assert died.status == 1
     assert "died while starting (exit status 2)" in died.stderr
     assert "authorizer.acls.file" in died.stderr
-    assert {node["status"] for node in in_process_json("ps", "--dir", directory)["nodes"]} == {"down"}
+    assert list(tmp_path.iterdir()) == [], "a failed up leaves nothing"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
 def test_up_in_the_foreground_ends_its_nodes_when_interrupted(tmp_path: Path, number: signal.Signals) -> None:
     directory = tmp_path / "c"
     with subprocess.Popen(
-        command("up", "-n", 1, "--dir", directory, "--port", cluster_port()),
+        command("up", "-n", 1, "--dir", directory, "--port", 0),
         stdout=subprocess.PIPE,
         text=True,
         env=environment(),
     ) as child:
         assert child.stdout is not None
-        for line in child.stdout:
-            if line.startswith("Next, in another terminal:"):
-                break
+        said: list[str] = []
+        while not (said and said[-1].startswith("Next, in another terminal:")):
+            said.append(child.stdout.readline())
+            assert said[-1], "it ended"
+        assert re.search(r"^bootstrap\.servers=127\.0\.0\.1:(?!9092)\d+$", "".join(said), re.MULTILINE)
         child.send_signal(number)
         assert child.wait(TIMEOUT_S) == 130
     assert [node["status"] for node in in_process_json("ps", "--dir", directory)["nodes"]] == ["down"]

@@ -32,7 +32,7 @@ from fencepost.settings.node_identity import id_text, parse_id, read_identity
 from fencepost.snapshots.reader import APPLIED
 from fencepost.snapshots.snapshot import listed, read_manifest
 from fencepost.snapshots.store import Store
-from tests.harness.command import here
+from tests.harness.command import contents, here
 from tests.records.strategies import batch_of
 from tests.secret_files import write_secret
 from tests.snapshots.archives import filled
@@ -116,16 +116,16 @@ def formatted(folder: Path, capsys: Capture, *words: object) -> Any:
 
 def test_the_first_node_makes_the_secret_and_the_others_copy_it(tmp_path: Path, capsys: Capture) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
-    made = json.loads(formatted(first, capsys).stdout)["nodes"][0]
+    made = contents(formatted(first, capsys).stdout)["nodes"][0]
     assert (made["secret_file"], "made" in made["secret"]) == (str(first / "secret"), True)
     secret = (first / "secret").read_bytes()
     assert ((first / "secret").stat().st_mode & 0o777, len(secret.strip())) == (0o600, 64)
     assert secret.decode().strip() not in json.dumps(made)
-    copied = json.loads(formatted(second, capsys, "--secret-file", first / "secret").stdout)["nodes"][0]
+    copied = contents(formatted(second, capsys, "--secret-file", first / "secret").stdout)["nodes"][0]
     assert copied["secret"] == f"copied from {first / 'secret'}"
     assert (second / "secret").read_bytes() == secret
     assert (second / "secret").stat().st_mode & 0o777 == 0o600
-    kept = json.loads(formatted(first, capsys).stdout)["nodes"][0]
+    kept = contents(formatted(first, capsys).stdout)["nodes"][0]
     assert kept["secret"] == "kept"
     assert (first / "secret").read_bytes() == secret
 
@@ -176,7 +176,7 @@ def test_a_format_that_cannot_be_meant_is_wrong_usage(
 
 def test_storage_info_describes_every_node(cluster: LocalCluster, capsys: Capture) -> None:
     said = here(capsys, "storage", "info", "--dir", cluster.directory, "--format", "json")
-    nodes = json.loads(said.stdout)["nodes"]
+    nodes = contents(said.stdout)["nodes"]
     assert [node["node_id"] for node in nodes] == [1, 2, 3]
     assert nodes[0]["image_version"] == 8
     assert nodes[0]["log_ends"]["__cluster_metadata-0"] == 4
@@ -187,7 +187,7 @@ def test_storage_info_describes_every_node(cluster: LocalCluster, capsys: Captur
 
 def test_the_latest_block_is_that_of_the_newest_image(cluster: LocalCluster, capsys: Capture) -> None:
     said = here(capsys, "producer-ids", "describe", "--dir", cluster.directory, "--format", "json")
-    assert json.loads(said.stdout) == {
+    assert contents(said.stdout) == {
         "next_producer_id": 4000,
         "broker_id": 1,
         "broker_epoch": 7,
@@ -205,7 +205,7 @@ def test_a_block_that_only_the_best_journal_has_was_given_out_too(
     block_that_ends_at(5000, base_version=9, index=10, term=3, node=cluster.node(2))
     block_that_ends_at(7000, base_version=8, index=40, term=2, node=cluster.node(1))
     said = here(capsys, "producer-ids", "describe", "--dir", cluster.directory, "--format", "json")
-    latest = json.loads(said.stdout)
+    latest = contents(said.stdout)
     assert [latest[name] for name in ("start", "end", "broker_epoch", "image_version", "node_id")] == [
         4000, 5000, 8, 10, 2,
     ]  # fmt: skip
@@ -213,7 +213,7 @@ def test_a_block_that_only_the_best_journal_has_was_given_out_too(
 
 def test_history_lists_blocks_from_the_archives(cluster: LocalCluster, capsys: Capture) -> None:
     said = here(capsys, "producer-ids", "history", "--dir", cluster.directory, "--format", "json")
-    blocks = json.loads(said.stdout)
+    blocks = contents(said.stdout)
     assert [(block["start"], block["end"]) for block in blocks] == [
         (0, 1000),
         (1000, 2000),
@@ -237,17 +237,17 @@ def test_history_lists_blocks_from_the_archives(cluster: LocalCluster, capsys: C
 
 def test_history_of_one_broker(cluster: LocalCluster, capsys: Capture) -> None:
     words = ["producer-ids", "history", "--dir", cluster.directory, "--format", "json", "--broker-id"]
-    assert len(json.loads(here(capsys, *words, 1).stdout)) == 4
-    assert json.loads(here(capsys, *words, 2).stdout) == []
+    assert len(contents(here(capsys, *words, 1).stdout)) == 4
+    assert contents(here(capsys, *words, 2).stdout) == []
 
 
 def test_a_snapshot_is_made_described_and_refused_once_a_byte_is_wrong(
     cluster: LocalCluster, capsys: Capture
 ) -> None:
     made = here(capsys, "snapshot", "create", "--dir", cluster.directory, "--format", "json")
-    assert [each["node_id"] for each in json.loads(made.stdout)] == [1, 2]
+    assert [each["node_id"] for each in contents(made.stdout)] == [1, 2]
     described = here(capsys, "snapshot", "describe", "--dir", cluster.directory, "--format", "json")
-    first = json.loads(described.stdout)[0]
+    first = contents(described.stdout)[0]
     assert first["latest_block"] == {"broker_id": 1, "broker_epoch": 7, "end": 4000}
     assert (first["end_offset"], first["epoch"], first["producer_id_records"]) == (4, 1, 1)
     (directory,) = listed(cluster.node(1).config.directory / BY_HAND)
@@ -263,7 +263,7 @@ def test_a_snapshot_is_of_now_though_only_another_log_has_moved(
     """Its name is the ends of all logs: one of the same metadata offset and epoch is another snapshot."""
     home = cluster.node(1).config.directory
     words = ["snapshot", "create", "--dir", cluster.directory, "--node", 1, "--format", "json"]
-    first = Path(json.loads(here(capsys, *words).stdout)[0]["snapshot"])
+    first = Path(contents(here(capsys, *words).stdout)[0]["snapshot"])
     store = Store.open(home / "store")
     header = store.image.header
     ends = (header.log_ends[0], header.log_ends[1] + 7, header.log_ends[2])
@@ -272,19 +272,19 @@ def test_a_snapshot_is_of_now_though_only_another_log_has_moved(
     store.meta_put(APPLIED, msgspec.msgpack.encode((LogIndex(version), Term(1))))
     store.flush()
     store.close()
-    second = Path(json.loads(here(capsys, *words).stdout)[0]["snapshot"])
+    second = Path(contents(here(capsys, *words).stdout)[0]["snapshot"])
     assert first != second
     assert second.name.startswith(f"{ends[0]:020d}-{header.controller_epoch:010d}-{ends[1]:020d}")
-    described = json.loads(here(capsys, "snapshot", "describe", second, "--format", "json").stdout)[0]
+    described = contents(here(capsys, "snapshot", "describe", second, "--format", "json").stdout)[0]
     assert described["image_version"] == header.version + 1
     assert str(second) in here(capsys, "snapshot", "describe", "--dir", cluster.directory, "--node", 1).stdout
 
 
 def test_a_snapshot_of_the_same_state_is_taken_again(cluster: LocalCluster, capsys: Capture) -> None:
     words = ["snapshot", "create", "--dir", cluster.directory, "--node", 1, "--format", "json"]
-    taken = Path(json.loads(here(capsys, *words).stdout)[0]["snapshot"])
+    taken = Path(contents(here(capsys, *words).stdout)[0]["snapshot"])
     before = read_manifest(taken).timestamp_ms
-    assert json.loads(here(capsys, *words).stdout)[0]["snapshot"] == str(taken)
+    assert contents(here(capsys, *words).stdout)[0]["snapshot"] == str(taken)
     assert read_manifest(taken).timestamp_ms > before
 
 
@@ -293,19 +293,19 @@ def test_snapshots_by_hand_have_a_bound_and_the_nodes_own_stay(
 ) -> None:
     home = cluster.node(1).config.directory
     words = ["snapshot", "create", "--dir", cluster.directory, "--node", 1, "--format", "json"]
-    taken = Path(json.loads(here(capsys, *words).stdout)[0]["snapshot"])
+    taken = Path(contents(here(capsys, *words).stdout)[0]["snapshot"])
     own = home / "snapshots" / read_manifest(taken).name
     shutil.copytree(taken, own)
     for number in range(1, KEPT_MAX + 2):
         shutil.copytree(taken, taken.with_name(f"{100 + number:020d}-0000000001"))
-    answer = json.loads(here(capsys, *words).stdout)[0]
+    answer = contents(here(capsys, *words).stdout)[0]
     assert (len(answer["removed"]), len(listed(taken.parent))) == (2, KEPT_MAX)
     assert taken in listed(taken.parent)
     assert own.exists()
 
 
 def test_ps_of_a_cluster_that_is_down(cluster: LocalCluster, capsys: Capture) -> None:
-    seen = json.loads(here(capsys, "ps", "--dir", cluster.directory, "--format", "json").stdout)
+    seen = contents(here(capsys, "ps", "--dir", cluster.directory, "--format", "json").stdout)
     assert seen["nodes"][0] == {
         "node_id": 1,
         "roles": ["controller", "broker"],

@@ -79,7 +79,7 @@ def test_settings_are_changed_and_described(cluster: Nodes, way: tuple[str, ...]
 
     def described(*more: str) -> dict[str, Any]:
         rows = cluster.read("configs", "describe", "--topic", name, *more, *way)
-        return {row["Name"]: (row["Value"], row["Source"]) for row in rows}
+        return {row["name"]: (row["value"], row["source"]) for row in rows}
 
     added = ("--add-config", "retention.ms=1000,cleanup.policy=[delete]")
     said = cluster.run("configs", "alter", "--topic", name, *added, "--validate-only", *way)
@@ -105,10 +105,10 @@ def test_a_topic_gets_more_partitions(cluster: Nodes, way: tuple[str, ...]) -> N
     cluster.run("topics", "create", "--topic", name, "--partitions", 2)
     wanted = ("topics", "alter", "--topic", name, "--partitions")
     assert cluster.run(*wanted, 3, "--validate-only", *way) == f"Topic {name} could have 3 partitions.\n"
-    assert cluster.read(*wanted, 4, *way) == {"Topic": name, "PartitionCount": 4, "ValidateOnly": False}
+    assert cluster.read(*wanted, 4, *way) == {"topic": name, "partition_count": 4, "validate_only": False}
     cluster.run(*wanted, 3, *way, status=1)
     (row,) = cluster.read("topics", "describe", "--topic", name, *way)
-    assert row["PartitionCount"] == 4
+    assert row["partition_count"] == 4
 
 
 @pytest.mark.slow
@@ -125,7 +125,7 @@ def test_records_are_deleted(cluster: Nodes, tmp_path: Path) -> None:
     rows = [{"topic": "deleted", "partition": index, "offset": -1} for index in (0, 1)]
     file.write_text(json.dumps({"version": 1, "partitions": rows}))
     assert cluster.read("topics", "delete-records", "--offset-json-file", file) == [
-        {"Topic": "deleted", "Partition": index, "LowWatermark": 2} for index in (0, 1)
+        {"topic": "deleted", "partition": index, "low_watermark": 2} for index in (0, 1)
     ]
     found = cluster.read("get-offsets", "--topic", "deleted", "--time", "earliest")
-    assert [row["Offset"] for row in found] == [2, 2]
+    assert [row["offset"] for row in found] == [2, 2]

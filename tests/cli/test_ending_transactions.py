@@ -51,8 +51,8 @@ def test_an_abort_writes_one_marker(
     cluster.answers({DESCRIBE_PRODUCERS: producers, WRITE_TXN_MARKERS: written})
     flags = ("--dry-run",) if dry_run else ()
     done = cluster.document("abort", "--topic", "t", "--partition", 0, *words, *flags)
-    assert done["DryRun"] is dry_run
-    assert (done["ProducerId"], done["ProducerEpoch"]) == (marker.producer_id, marker.producer_epoch)
+    assert done["dry_run"] is dry_run
+    assert (done["producer_id"], done["producer_epoch"]) == (marker.producer_id, marker.producer_epoch)
     sent = [each for each in cluster.broker.asked if isinstance(each, WriteTxnMarkers)]
     assert sent == ([] if dry_run else [WriteTxnMarkers((marker,))])
 
@@ -104,11 +104,11 @@ def test_force_terminate_fences_with_the_timeout_that_the_id_has(
         {DESCRIBE_TRANSACTIONS: described_as(OPEN), INIT_PRODUCER_ID: lambda request: answers.pop(0)}
     )
     assert cluster.document(*verb, "orders") == {
-        "TransactionalId": "orders",
-        "TransactionState": "Ongoing",
-        "ProducerId": 42,
-        "ProducerEpoch": 5,
-        "DryRun": False,
+        "transactional_id": "orders",
+        "transaction_state": "Ongoing",
+        "producer_id": 42,
+        "producer_epoch": 5,
+        "dry_run": False,
     }
     (*_, asked) = cluster.broker.asked
     assert isinstance(asked, InitProducerId)

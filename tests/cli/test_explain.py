@@ -2,7 +2,6 @@
 
 import asyncio
 import dataclasses
-import json
 import shlex
 import subprocess
 from collections.abc import Collection, Iterator
@@ -37,7 +36,7 @@ from fencepost.wire.k66_list_transactions import LIST_TRANSACTIONS
 from fencepost.wire.requests import ErrorCode
 from tests.cli.fake_broker import BROKER_ID, FakeBroker
 from tests.cli.transaction_cluster import NOW_MS, OPEN, TOPICS, described_as, producers
-from tests.harness.command import Result, here
+from tests.harness.command import Result, contents, here
 from tests.together import table
 
 Capture = pytest.CaptureFixture[str]
@@ -305,10 +304,10 @@ def fake(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fake]:
 def test_a_partition_as_a_document(fake: Fake) -> None:
     said = fake.run("--topic-partition", "t-0", "--format", "json")
     assert said.status == 1
-    found = json.loads(said.stdout)
-    (partition,) = found["Partitions"]
-    assert (found["IsOpen"], found["IsComplete"], partition["Behind"]) == (True, True, 200)
-    assert [(each["ProducerId"], each["Holding"]) for each in partition["Open"]] == [
+    found = contents(said.stdout)
+    (partition,) = found["partitions"]
+    assert (found["is_open"], found["is_complete"], partition["behind"]) == (True, True, 200)
+    assert [(each["producer_id"], each["holding"]) for each in partition["open"]] == [
         (42, "ongoing"),
         (43, "hanging"),
     ]

@@ -1,6 +1,5 @@
 """``explain`` on a real node: transactions that hang, are under way, are wedged; its commands end them."""
 
-import json
 import shlex
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +9,7 @@ from confluent_kafka import Producer
 
 from fencepost.client.read_back import READ_COMMITTED, read_topic
 from tests.clients.hanging import produce_hanging
-from tests.harness.command import TIMEOUT_S, in_process
+from tests.harness.command import TIMEOUT_S, contents, in_process
 from tests.harness.nodes import Nodes, running, wait_for
 
 pytestmark = pytest.mark.slow
@@ -28,7 +27,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
 def explained(node: Nodes, *words: object, status: int) -> Any:
     said = in_process("explain", *words, "--bootstrap-server", node.bootstrap, "--format", "json")
     assert said.status == status, said
-    return json.loads(said.stdout)
+    return contents(said.stdout)
 
 
 def status(node: Nodes, *words: object) -> int:
@@ -57,7 +56,7 @@ def open_transaction(node: Nodes, transactional_id: str, topic: str) -> Producer
 
 
 def ours(held: Any) -> str:
-    (command,) = [each["Command"] for each in held["Commands"] if each["Tool"] == "fencepost"]
+    (command,) = [each["command"] for each in held["commands"] if each["tool"] == "fencepost"]
     return str(command)
 
 
@@ -66,38 +65,42 @@ def test_a_hanging_transaction_is_explained_and_ended_as_printed(node: Nodes) ->
     wait_for("a leader", lambda: status(node, "hung-1-0") == 0)
     start = produce_hanging(node.address(1, "client"), "hung-1", producer_id=STRANGER)
     found = explained(node, "hung-1-0", status=1)
-    (partition,) = found["Partitions"]
-    (held,) = partition["Open"]
-    assert (held["Holding"], held["StartOffset"], held["HoldsLastStableOffset"]) == ("hanging", start, True)
-    assert (partition["LastStableOffset"], partition["Behind"]) == (start, 1)
+    (partition,) = found["partitions"]
+    (held,) = partition["open"]
+    assert (held["holding"], held["start_offset"], held["holds_last_stable_offset"]) == (
+        "hanging",
+        start,
+        True,
+    )
+    assert (partition["last_stable_offset"], partition["behind"]) == (start, 1)
     by_producer = explained(node, STRANGER, status=1)
-    assert [each["Commands"] for row in by_producer["Partitions"] for each in row["Open"]] == [
-        held["Commands"]
+    assert [each["commands"] for row in by_producer["partitions"] for each in row["open"]] == [
+        held["commands"]
     ]
     logs = in_process("explain", "hung-1-0", "--logs", node.directory, "--format", "json")
     assert logs.status == 1, logs
-    ((by_logs,),) = (each["Open"] for each in json.loads(logs.stdout)["Partitions"])
-    assert (by_logs["ProducerId"], by_logs["StartOffset"]) == (STRANGER, start)
+    ((by_logs,),) = (each["open"] for each in contents(logs.stdout)["partitions"])
+    assert (by_logs["producer_id"], by_logs["start_offset"]) == (STRANGER, start)
     run_as_printed(ours(held))
-    assert not explained(node, "hung-1-0", status=0)["Partitions"][0]["Open"]
-    assert not explained(node, "--producer-id", STRANGER, status=0)["IsOpen"]
+    assert not explained(node, "hung-1-0", status=0)["partitions"][0]["open"]
+    assert not explained(node, "--producer-id", STRANGER, status=0)["is_open"]
     assert committed(node, "hung-1") == []
 
 
 def test_one_that_is_under_way_names_its_coordinator_and_its_timeout(node: Nodes) -> None:
     producer = open_transaction(node, "pay-0", "pay")
-    (partition,) = explained(node, "--topic-partition", "pay-0", status=1)["Partitions"]
-    (held,) = partition["Open"]
-    transaction = held["Transaction"]
-    assert (held["Holding"], transaction["TransactionalId"], transaction["State"]) == (
+    (partition,) = explained(node, "--topic-partition", "pay-0", status=1)["partitions"]
+    (held,) = partition["open"]
+    transaction = held["transaction"]
+    assert (held["holding"], transaction["transactional_id"], transaction["state"]) == (
         "ongoing",
         "pay-0",
         "Ongoing",
     )
-    assert transaction["DueMs"] == transaction["StartedMs"] + transaction["TimeoutMs"]
+    assert transaction["due_ms"] == transaction["started_ms"] + transaction["timeout_ms"]
     by_id = explained(node, "--transactional-id", "pay-0", status=1)
-    assert by_id["Transaction"] == transaction
-    assert [each["Open"][0]["Holding"] for each in by_id["Partitions"]] == ["ongoing"]
+    assert by_id["transaction"] == transaction
+    assert [each["open"][0]["holding"] for each in by_id["partitions"]] == ["ongoing"]
     both = in_process("explain", "pay-0", "--bootstrap-server", node.bootstrap)
     assert both.status == 2
     assert "--topic-partition pay-0 or --transactional-id pay-0" in both.stderr
@@ -109,14 +112,14 @@ def test_one_that_is_under_way_names_its_coordinator_and_its_timeout(node: Nodes
 
 def test_a_wedged_one_is_ended_as_it_was_decided(node: Nodes) -> None:
     producer = open_transaction(node, "victim", "wedged")
-    (held,) = explained(node, "wedged-0", status=1)["Partitions"][0]["Open"]
-    produce_hanging(node.address(1, "client"), "wedged", producer_id=held["ProducerId"], epoch=7)
+    (held,) = explained(node, "wedged-0", status=1)["partitions"][0]["open"]
+    produce_hanging(node.address(1, "client"), "wedged", producer_id=held["producer_id"], epoch=7)
     producer.commit_transaction(TIMEOUT_S)
-    wedged = wait_for("the refusal", lambda: explained(node, "victim", status=1)["Wedged"])
-    assert [(each["TransactionalId"], each["Partition"]) for each in wedged] == [("victim", "wedged-0")]
-    (held,) = explained(node, "wedged-0", status=1)["Partitions"][0]["Open"]
-    assert held["Holding"] == "ending"
-    assert [each["Tool"] for each in held["Commands"]] == ["fencepost"]
+    wedged = wait_for("the refusal", lambda: explained(node, "victim", status=1)["wedged"])
+    assert [(each["transactional_id"], each["partition"]) for each in wedged] == [("victim", "wedged-0")]
+    (held,) = explained(node, "wedged-0", status=1)["partitions"][0]["open"]
+    assert held["holding"] == "ending"
+    assert [each["tool"] for each in held["commands"]] == ["fencepost"]
     run_as_printed(ours(held))
     explained(node, "wedged-0", status=0)
     assert committed(node, "wedged")[:1] == [b"open"]

@@ -1,6 +1,5 @@
 """``features``: what is asked of the active controller, and how its answer is printed."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from fencepost.wire.k18_api_versions import (
     SupportedFeature,
 )
 from fencepost.wire.k20057_log_levels import AskLogLevels
+from tests.harness.command import contents
 from tests.ports import cluster_port
 
 SAID = LogLevels(
@@ -132,7 +132,7 @@ def test_what_is_asked_and_printed(
 ) -> None:
     assert run(*words) == (0, TEXT)
     status, printed = run(*words, "--format", "json")
-    assert (status, json.loads(printed)) == (0, DOCUMENT)
+    assert (status, contents(printed)) == (0, DOCUMENT)
     assert asked == [*request_, *request_]
 
 

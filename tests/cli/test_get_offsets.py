@@ -1,6 +1,5 @@
 """``get-offsets``: which partitions its flags select, at which time, and what is left out."""
 
-import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -9,7 +8,7 @@ import pytest
 from fencepost.wire.k02_list_offsets import LIST_OFFSETS, ListOffsets, ListOffsetsAnswer, OffsetFound
 from fencepost.wire.k03_metadata import PartitionMetadata, TopicMetadata
 from tests.cli.fake_broker import BROKER_ID, FakeBroker
-from tests.harness.command import Result, here
+from tests.harness.command import Result, contents, here
 
 NOWHERE = 3  # the partition of ``lost`` that has no leader
 NO_RECORD_MS = 777
@@ -108,7 +107,7 @@ TIMES = [
 @pytest.mark.parametrize(("words", "offset"), TIMES)
 def test_at_which_time(cluster: Cluster, words: tuple[str, ...], offset: int) -> None:
     said = cluster.run("--topic-partitions", "pay:1", *words, "--format", "json")
-    assert json.loads(said.stdout) == [{"Topic": "pay", "Partition": 1, "Offset": offset}]
+    assert contents(said.stdout) == [{"topic": "pay", "partition": 1, "offset": offset}]
 
 
 def test_a_partition_without_a_record_so_late_is_left_out(cluster: Cluster) -> None:

@@ -44,7 +44,7 @@ def test_a_file_says_where_to_begin(
     file = tmp_path / "plan.csv"
     file.write_text(text, "utf-8")
     rows = cluster.document("reset-offsets", *which, "--from-file", file, "--execute")
-    assert [(row["PARTITION"], row["NEW-OFFSET"]) for row in rows] == [(0, 50), (1, 60)]
+    assert [(row["partition"], row["new_offset"]) for row in rows] == [(0, 50), (1, 60)]
     offsets = (OffsetToCommit("t", 0, 50), OffsetToCommit("t", 1, 60))
     assert cluster.asked(CommitOffsets) == [CommitOffsets("g", offsets)]
 
@@ -53,7 +53,7 @@ def test_an_offset_of_a_file_stays_in_the_log(cluster: Cluster, tmp_path: Path) 
     file = tmp_path / "plan.csv"
     file.write_text("t,0,0\nt,1,5\nt,2,5000\n", "utf-8")
     rows = cluster.document(*RESET, "--from-file", file)
-    assert [row["NEW-OFFSET"] for row in rows] == [10, 10, 100]
+    assert [row["new_offset"] for row in rows] == [10, 10, 100]
 
 
 REFUSED = [

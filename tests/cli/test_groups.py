@@ -63,7 +63,7 @@ def cluster(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
 def test_a_list_requests_what_its_flags_say(
     cluster: Cluster, words: tuple[object, ...], asked: ListGroups
 ) -> None:
-    row = {"GROUP": "g", "TYPE": "Classic", "PROTOCOL": "consumer", "STATE": "Stable"}
+    row = {"group": "g", "type": "Classic", "protocol": "consumer", "state": "Stable"}
     assert cluster.document("list", *words)[0] == row
     assert cluster.asked(ListGroups) == [asked]
     assert cluster.run("list").stdout.splitlines()[0].split() == ["GROUP", "TYPE", "PROTOCOL", "STATE"]
@@ -100,8 +100,8 @@ def test_offsets_have_the_columns_and_the_lag_of_kafka(cluster: Cluster) -> None
         ["g", "t", "2", "120", "100", "-20", "-", "-", "-"],
     ]
     assert cluster.document("describe", "--group", "g", "--verbose")[1] == {
-        "GROUP": "g", "TOPIC": "t", "PARTITION": 0, "LEADER-EPOCH": 5, "CURRENT-OFFSET": 40,
-        "LOG-END-OFFSET": 100, "LAG": 60, "CONSUMER-ID": "m-1", "HOST": "/127.0.0.1", "CLIENT-ID": "app",
+        "group": "g", "topic": "t", "partition": 0, "leader_epoch": 5, "current_offset": 40,
+        "log_end_offset": 100, "lag": 60, "consumer_id": "m-1", "host": "/127.0.0.1", "client_id": "app",
     }  # fmt: skip
 
 
@@ -136,16 +136,16 @@ def test_members_have_the_columns_of_kafka(
 
 def test_a_state_has_the_columns_of_kafka(cluster: Cluster) -> None:
     (row,) = cluster.document("describe", "--all-groups", "--state")
-    port = row["COORDINATOR (ID)"].partition(":")[2].split()[0]
+    port = row["coordinator_id"].partition(":")[2].split()[0]
     assert row == {
-        "GROUP": "g",
-        "COORDINATOR (ID)": f"127.0.0.1:{port} ({BROKER_ID})",
-        "ASSIGNMENT-STRATEGY": "range",
-        "STATE": "Stable",
-        "#MEMBERS": 1,
+        "group": "g",
+        "coordinator_id": f"127.0.0.1:{port} ({BROKER_ID})",
+        "assignment_strategy": "range",
+        "state": "Stable",
+        "members": 1,
     }
     (row,) = cluster.document("describe", "--group", "g", "--state", "--verbose")
-    assert (row["GROUP-EPOCH"], row["TARGET-ASSIGNMENT-EPOCH"], list(row)[-1]) == (None, None, "#MEMBERS")
+    assert (row["group_epoch"], row["target_assignment_epoch"], list(row)[-1]) == (None, None, "members")
 
 
 @pytest.mark.parametrize(
@@ -161,13 +161,13 @@ def test_an_assignment_that_cannot_be_read_is_none(cluster: Cluster, content: by
     member = DescribedMember("m", None, "app", "/h", assignment=content)
     cluster.group = DescribedGroup("g", state="Stable", protocol_type="consumer", members=(member,))
     (row,) = cluster.document("describe", "--group", "g", "--members", "--verbose")
-    assert (row["#PARTITIONS"], row["CURRENT-ASSIGNMENT"]) == (0, None)
+    assert (row["partitions"], row["current_assignment"]) == (0, None)
 
 
 def test_the_assignment_of_another_protocol_is_not_read(cluster: Cluster) -> None:
     cluster.group = DescribedGroup("g", state="Stable", protocol_type="connect", members=(MEMBER,))
     (row,) = cluster.document("describe", "--group", "g", "--members")
-    assert row["#PARTITIONS"] == 0
+    assert row["partitions"] == 0
 
 
 def test_a_broker_that_dies_leaves_its_partitions_without_a_leader(cluster: Cluster) -> None:
@@ -183,7 +183,7 @@ def test_a_broker_that_dies_leaves_its_partitions_without_a_leader(cluster: Clus
 
     cluster.answers[METADATA] = metadata
     (_, row, *_) = cluster.document("describe", "--group", "g")
-    assert (row["TOPIC"], row["PARTITION"], row["LOG-END-OFFSET"], row["LAG"]) == ("t", 0, None, None)
+    assert (row["topic"], row["partition"], row["log_end_offset"], row["lag"]) == ("t", 0, None, None)
     assert leaders == [-1]
 
 
@@ -218,7 +218,7 @@ def test_a_reset_goes_where_its_scenario_says(
     cluster.group = EMPTY
     words = ("reset-offsets", "--group", "g", "--topic", "t:1,0", *scenario)
     rows = cluster.document(*words, "--dry-run")
-    assert [(row["TOPIC"], row["PARTITION"], row["NEW-OFFSET"]) for row in rows] == [
+    assert [(row["topic"], row["partition"], row["new_offset"]) for row in rows] == [
         ("t", 0, expected[0]),
         ("t", 1, expected[1]),
     ]
@@ -232,13 +232,13 @@ def test_a_reset_goes_where_its_scenario_says(
 def test_a_shift_stays_in_the_log(cluster: Cluster, by: int, expected: int) -> None:
     cluster.group = EMPTY
     words = ("reset-offsets", "--group", "g", "--topic", "t:0", "--shift-by", by)
-    assert [row["NEW-OFFSET"] for row in cluster.document(*words)] == [expected]
+    assert [row["new_offset"] for row in cluster.document(*words)] == [expected]
 
 
 def test_all_partitions_of_a_topic_or_all_that_were_committed(cluster: Cluster) -> None:
     cluster.group = MISSING  # a group that is not there yet may begin somewhere, too
     rows = cluster.document("reset-offsets", "--all-groups", "--topic", "t", "--to-latest")
-    assert [row["PARTITION"] for row in rows] == [0, 1, 2]
+    assert [row["partition"] for row in rows] == [0, 1, 2]
     said = cluster.run("reset-offsets", "--group", "g", "--all-topics", "--to-latest")
     assert (said.status, "no broker leads gone-0" in said.stderr) == (1, True)
 
@@ -308,7 +308,7 @@ def test_all_groups_are_those_of_consumers(cluster: Cluster) -> None:
     """What others' members commit is no business of a command for consumers."""
     cluster.group = EMPTY
     rows = cluster.document("reset-offsets", "--all-groups", "--topic", "t:0", "--to-latest", "--execute")
-    assert [row["GROUP"] for row in rows] == ["g"]
+    assert [row["group"] for row in rows] == ["g"]
     assert [each.group_id for each in cluster.asked(CommitOffsets)] == ["g"]
 
 
@@ -335,8 +335,8 @@ def test_each_group_is_deleted_or_says_why_not(
     cluster.answers[DELETE_GROUPS] = lambda request: DeleteGroupsAnswer(((request.group_ids[0], code),))
     words = ("delete", "--group", "g", "--group", "h")
     assert cluster.document(*words, status=status) == [
-        {"GROUP": "g", "STATUS": says},
-        {"GROUP": "h", "STATUS": says},
+        {"group": "g", "status": says},
+        {"group": "h", "status": says},
     ]
     assert cluster.asked(DeleteGroups) == [DeleteGroups(("g",)), DeleteGroups(("h",))]
 

@@ -59,13 +59,13 @@ def test_a_description_of_a_transaction_shows_its_pending_offsets(nodes: Nodes) 
     place = TopicPartition(TOPIC, 1, 5)
     producer.send_offsets_to_transaction([place], consumer.consumer_group_metadata(), TIMEOUT_S)
     describe = ("transactions", "describe", "--transactional-id", "etl")
-    listed = {"Group": "etl", "Topic": TOPIC, "Partition": 1, "Offset": 5}
-    assert nodes.read(*describe)["PendingOffsets"] == {"Count": 1, "Offsets": [listed]}
+    listed = {"group": "etl", "topic": TOPIC, "partition": 1, "offset": 5}
+    assert nodes.read(*describe)["pending_offsets"] == {"count": 1, "offsets": [listed]}
     assert f"pending for group etl: {TOPIC}-1 to offset 5" in nodes.run(*describe)
     producer.commit_transaction(TIMEOUT_S)
-    assert nodes.read(*describe)["PendingOffsets"] is None
+    assert nodes.read(*describe)["pending_offsets"] is None
     (row,) = nodes.read("groups", "describe", "--group", "etl")[1:2]
-    assert row["CURRENT-OFFSET"] == 5
+    assert row["current_offset"] == 5
     consumer.close()
 
 
@@ -83,32 +83,32 @@ def test_a_group_is_watched_reset_read_again_and_deleted(nodes: Nodes) -> None:
     read_all(consumer, PARTITIONS * RECORDS)
     consumer.commit(asynchronous=False)
 
-    listed = {row["GROUP"]: row for row in nodes.read("groups", "list", "--state", "Stable")}
-    assert listed[GROUP] == {"GROUP": GROUP, "TYPE": "Classic", "PROTOCOL": "consumer", "STATE": "Stable"}
+    listed = {row["group"]: row for row in nodes.read("groups", "list", "--state", "Stable")}
+    assert listed[GROUP] == {"group": GROUP, "type": "Classic", "protocol": "consumer", "state": "Stable"}
     (member,) = described(nodes, "--members", "--verbose")
-    assert (member["CLIENT-ID"], member["CURRENT-ASSIGNMENT"]) == ("app", f"{TOPIC}:0,1,2")
+    assert (member["client_id"], member["current_assignment"]) == ("app", f"{TOPIC}:0,1,2")
     (state,) = described(nodes, "--state")
-    assert (state["STATE"], state["#MEMBERS"], state["ASSIGNMENT-STRATEGY"]) == ("Stable", 1, "range")
+    assert (state["state"], state["members"], state["assignment_strategy"]) == ("Stable", 1, "range")
     for row in described(nodes):
-        assert (row["CURRENT-OFFSET"], row["LOG-END-OFFSET"], row["LAG"]) == (RECORDS, RECORDS, 0)
-        assert row["CONSUMER-ID"] == member["CONSUMER-ID"]
+        assert (row["current_offset"], row["log_end_offset"], row["lag"]) == (RECORDS, RECORDS, 0)
+        assert row["consumer_id"] == member["consumer_id"]
 
     reset = ("groups", "reset-offsets", "--group", GROUP, "--all-topics", "--to-offset", 4)
     nodes.run(*reset, "--execute", status=1)
     (deleted,) = nodes.read("groups", "delete", "--group", GROUP, status=1)
-    assert deleted["STATUS"] == "Error: NON_EMPTY_GROUP"
+    assert deleted["status"] == "Error: NON_EMPTY_GROUP"
     consumer.close()
 
-    assert [row["NEW-OFFSET"] for row in nodes.read(*reset, "--dry-run")] == [4, 4, 4]
-    assert {row["CURRENT-OFFSET"] for row in described(nodes)} == {RECORDS}, "nothing was committed"
-    assert [row["NEW-OFFSET"] for row in nodes.read(*reset, "--execute")] == [4, 4, 4]
+    assert [row["new_offset"] for row in nodes.read(*reset, "--dry-run")] == [4, 4, 4]
+    assert {row["current_offset"] for row in described(nodes)} == {RECORDS}, "nothing was committed"
+    assert [row["new_offset"] for row in nodes.read(*reset, "--execute")] == [4, 4, 4]
     left = PARTITIONS * (RECORDS - 4)
     again = nodes.run("consume", "--topic", TOPIC, "--group", GROUP, "--max-messages", left)
     assert Counter(again.split()) == {str(each): PARTITIONS for each in range(4, RECORDS)}
-    assert {row["LAG"] for row in described(nodes)} == {0}
+    assert {row["lag"] for row in described(nodes)} == {0}
 
     forgotten = nodes.read("groups", "delete-offsets", "--group", GROUP, "--topic", f"{TOPIC}:0")
-    assert [row["STATUS"] for row in forgotten] == ["Successful"]
-    assert [row["PARTITION"] for row in described(nodes)] == [1, 2]
+    assert [row["status"] for row in forgotten] == ["Successful"]
+    assert [row["partition"] for row in described(nodes)] == [1, 2]
     nodes.run("groups", "delete", "--group", GROUP)
-    assert GROUP not in [row["GROUP"] for row in nodes.read("groups", "list")]
+    assert GROUP not in [row["group"] for row in nodes.read("groups", "list")]

@@ -1,11 +1,10 @@
 """A delayed EndTxn: it ends the next transaction of a V1 client, and none of a V2 client."""
 
-import json
 from pathlib import Path
 
 import pytest
 
-from tests.harness.command import fencepost
+from tests.harness.command import contents, fencepost
 from tests.harness.nodes import Nodes, running
 
 pytestmark = pytest.mark.slow
@@ -19,7 +18,7 @@ def stories(nodes: Nodes, *options: str) -> dict[str, tuple[str, str, list[str]]
         "demo", "late-endtxn", "--bootstrap-server", nodes.bootstrap, "--format", "json", *options
     )
     assert said.status == 0, said.stdout + said.stderr
-    found = json.loads(said.stdout)
+    found = contents(said.stdout)
     return {each["protocol"]: (each["late_answer"], each["abort_answer"], each["seen"]) for each in found}
 
 

@@ -13,7 +13,7 @@ import pytest
 from fencepost.cli import consume
 from fencepost.cli.produce import PROPERTIES, Line, _read, parse_line
 from fencepost.cluster.console import Failed
-from tests.harness.command import Result, command, environment, here
+from tests.harness.command import Result, command, contents, environment, here
 from tests.harness.nodes import Nodes, running
 from tests.together import table
 
@@ -56,6 +56,17 @@ def test_lines_are_records(run: Run) -> None:
 
 
 @pytest.mark.slow
+def test_a_reader_that_leaves_ends_it_with_0_and_it_commits_what_was_read(run: Run, node: Nodes) -> None:
+    run("produce", "--topic", "headed", "--partition", 0, stdin=b"one\ntwo\n")
+    words = ("consume", "--topic", "headed", "--from-beginning", "--bootstrap-server", node.bootstrap)
+    with subprocess.Popen(command(*words), stdout=subprocess.PIPE, env=environment()) as consuming:
+        assert consuming.stdout is not None
+        assert consuming.stdout.readline() == b"one\n", "it is there at once, also in a pipe"
+        consuming.stdout.close()
+        assert consuming.wait(60) == 0
+
+
+@pytest.mark.slow
 def test_keys_and_headers_come_and_go(run: Run) -> None:
     parse = ("parse.key=true", "key.separator=|", "parse.headers=true", "null.marker=NIL")
     words = [word for each in parse for word in ("--property", each)]
@@ -81,12 +92,13 @@ def test_a_timestamp_says_whose_it_is(run: Run, kind: str) -> None:
 @pytest.mark.slow
 def test_json_is_one_document_per_line(run: Run) -> None:
     said = run("produce", "--topic", "documents", "--partition", 0, "--format", "json", stdin=b"\xff\nx\n")
-    assert json.loads(said.stdout) == {"topic": "documents", "records": 2, "transaction": None}
+    assert contents(said.stdout) == {"topic": "documents", "records": 2, "transaction": None}
     said = run("consume", "--topic", "documents", "--offset", "earliest", "--partition", 0,
                "--max-messages", 2, "--format", "json")  # fmt: skip
     documents = [json.loads(line) for line in said.stdout.splitlines()]
     assert [(each["offset"], each["value"]) for each in documents] == [(0, {"base64": "/w=="}), (1, "x")]
-    assert set(documents[0]) == {"topic", "partition", "offset", "timestamp_ms", "headers", "key", "value"}
+    names = {"topic", "partition", "offset", "timestamp_ms", "headers", "key", "value"}
+    assert set(documents[0]) == names | {"schema_version"}
 
 
 @pytest.mark.slow
@@ -94,7 +106,7 @@ def test_json_is_one_document_per_line(run: Run) -> None:
 def test_a_transaction_ends_as_it_was_asked_to(run: Run, flag: tuple[str, ...], fate: str) -> None:
     words = ("produce", "--topic", f"tx-{fate}", "--transactional-id", f"id-{fate}", "--format", "json")
     said = run(*words, *flag, stdin=b"1\n2\n")
-    assert json.loads(said.stdout)["transaction"] == fate
+    assert contents(said.stdout)["transaction"] == fate
     assert said.status == 0
 
 
@@ -139,8 +151,8 @@ def test_a_line_is_written_before_the_next_one_comes_and_an_interrupt_aborts(nod
         assert typing.wait(30) == 130
     said = run(*consume, "--isolation-level", "read_committed", "--timeout-ms", 300)
     assert said.stdout == ""
-    (row,) = json.loads(run("transactions", "list", "--format", "json").stdout)[-1:]
-    assert row["TransactionState"] != "Ongoing", row
+    (row,) = contents(run("transactions", "list", "--format", "json").stdout)[-1:]
+    assert row["transaction_state"] != "Ongoing", row
 
 
 @pytest.mark.slow

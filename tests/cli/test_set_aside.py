@@ -31,14 +31,14 @@ QUARANTINE = SetAside(
     kind=QUARANTINED, concern="timeout", key="bob", reason="epoch 32767", since_ms=NOW_MS - 9_000
 )
 WEDGE_ROW = {
-    "Kind": "wedged",
-    "Concern": "marker",
-    "Key": "orders",
-    "Topic": "t",
-    "Partition": 0,
-    "ErrorCode": 47,
-    "Reason": "why",
-    "SinceMs": NOW_MS - 5_000,
+    "kind": "wedged",
+    "concern": "marker",
+    "key": "orders",
+    "topic": "t",
+    "partition": 0,
+    "error_code": 47,
+    "reason": "why",
+    "since_ms": NOW_MS - 5_000,
 }
 PREPARED = DescribedTransaction(
     "orders", state="PrepareCommit", producer_id=ProducerId(42), transaction_timeout_ms=60_000
@@ -52,7 +52,7 @@ def set_aside(*rows: SetAside) -> Answer:
 def test_a_description_names_what_is_set_aside(cluster: Cluster) -> None:
     why = Explanation("it is wedged", (), (WEDGE,))
     cluster.answers({DESCRIBE_TRANSACTIONS: described_as(PREPARED), EXPLAIN_TRANSACTION: lambda request: why})
-    assert cluster.document("describe", "--transactional-id", "orders")["SetAside"] == [WEDGE_ROW]
+    assert cluster.document("describe", "--transactional-id", "orders")["set_aside"] == [WEDGE_ROW]
     assert "it is wedged" in cluster.run("describe", "--transactional-id", "orders").stdout
 
 
@@ -73,8 +73,8 @@ def test_what_is_set_aside_is_found(cluster: Cluster, words: tuple[object, ...],
         }
     )
     status = 1 if keys else 0
-    found = cluster.document("find-hanging", *words, status=status)
-    assert [each["Key"] for each in found] == keys
+    found = cluster.document("find-hanging", *words, status=status)["set_aside"]
+    assert [each["key"] for each in found] == keys
     said = cluster.run("find-hanging", *words)
     assert said.status == status
     assert ("wedged for 5 s: marker of orders on t-0: why; 'fencepost" in said.stdout) == ("orders" in keys)

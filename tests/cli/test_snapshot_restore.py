@@ -1,6 +1,5 @@
 """``snapshot restore``: what it refuses, and what a node's directory is after it."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from fencepost.settings.node_identity import read_identity
 from fencepost.snapshots import snapshot
 from fencepost.snapshots.store import Store
 from tests.cli.test_storage_verify import cluster as verified
-from tests.harness.command import here
+from tests.harness.command import contents, here
 
 cluster = verified
 Capture = pytest.CaptureFixture[str]
@@ -52,7 +51,7 @@ def test_the_directory_is_one_of_another_cluster(cluster: LocalCluster, capsys: 
     words = ("snapshot", "restore", taken(cluster), "--skip-ids", "10", "--dir", cluster.directory)
     said = here(capsys, *words, "--format", "json")
     assert said.status == 0, said
-    done = json.loads(said.stdout)
+    done = contents(said.stdout)
     identity = read_identity(root)
     assert identity.cluster_id == done["cluster_id"] != before.cluster_id
     assert open_cluster(cluster.directory).cluster_id == done["cluster_id"]

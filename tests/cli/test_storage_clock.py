@@ -1,13 +1,12 @@
 """``storage accept-clock``: an operator's word lies in the directories of the nodes that are named."""
 
-import json
 from pathlib import Path
 
 import pytest
 
 from fencepost.cluster.local_cluster import LocalCluster, create_cluster
 from fencepost.settings.node_clock import ACCEPTED
-from tests.harness.command import here
+from tests.harness.command import contents, here
 
 Capture = pytest.CaptureFixture[str]
 
@@ -27,7 +26,7 @@ def test_every_node_of_a_cluster_or_the_one_that_is_named(cluster: LocalCluster,
     assert one.status == 0
     assert accepted(cluster) == [2]
     assert "node 2: its clock counts" in one.stdout
-    said = json.loads(here(capsys, *words, "--format", "json").stdout)
+    said = contents(here(capsys, *words, "--format", "json").stdout)
     assert accepted(cluster) == [1, 2, 3]
     assert said == {"nodes": [{"node_id": node, "accepted": True} for node in (1, 2, 3)]}
 

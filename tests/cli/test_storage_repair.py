@@ -1,6 +1,5 @@
 """``storage repair`` on folders that were damaged by hand."""
 
-import json
 import shutil
 from pathlib import Path
 from uuid import UUID
@@ -14,7 +13,7 @@ from fencepost.quorum.image_marks import BAD
 from fencepost.snapshots.reader import read_store
 from fencepost.snapshots.store import Store
 from tests.broker.log.builders import NOW_MS, UNVERIFIED, append, batch
-from tests.harness.command import here
+from tests.harness.command import contents, here
 
 TOPIC_ID = UUID(int=7)
 Capture = pytest.CaptureFixture[str]
@@ -50,7 +49,7 @@ def test_a_damaged_log_is_shown_then_cut(cluster: LocalCluster, capsys: Capture)
     assert f"orders-0: damaged in {path.name} at position {2 * size} of {5 * size}, offset 2:" in shown.stdout
     assert "Sound before it: offsets 0 to 1." in shown.stdout
     assert f"would lose: {3 * size} bytes, among them 2 whole batches, offsets 3 to 4." in shown.stdout
-    document = json.loads(here(capsys, *words(cluster, "--format", "json")).stdout)
+    document = contents(here(capsys, *words(cluster, "--format", "json")).stdout)
     assert document["damage"]["next_whole_batch"] == {"position": 3 * size, "offset": 3}
     assert (document["end_offset"], document["repaired"]) == (2, False)
     assert path.read_bytes() == changed
@@ -74,7 +73,7 @@ def test_a_log_is_found_in_whichever_log_directory_it_is(tmp_path: Path, capsys:
     data, disk_b = cluster.node(1).config.log_directories
     killed_log(cluster)
     (data / "orders-0").rename(disk_b / "orders-0")
-    document = json.loads(here(capsys, *words(cluster, "--format", "json")).stdout)
+    document = contents(here(capsys, *words(cluster, "--format", "json")).stdout)
     assert (document["directory"], document["end_offset"]) == (str(disk_b / "orders-0"), 5)
     shutil.copytree(disk_b / "orders-0", data / "orders-0")
     several = here(capsys, *words(cluster))
@@ -108,7 +107,7 @@ def test_whose_image_is_right_is_said_to_a_stopped_voter(tmp_path: Path, capsys:
     assert (said.status, "takes that of node 2" in said.stdout) == (0, True)
     with read_store(root / "store") as reader:
         assert reader.meta_get(BAD) is not None
-    assert json.loads(here(capsys, *shared, "--trust", 1, "--format", "json").stdout) == {
+    assert contents(here(capsys, *shared, "--trust", 1, "--format", "json").stdout) == {
         "node_id": 1,
         "trusts": 1,
     }

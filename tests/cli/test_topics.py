@@ -100,19 +100,19 @@ def test_a_topic_lives_from_creation_to_deletion(cluster: LocalCluster, way: str
     assert (again.status, again.stdout) == (1, "")
     assert "already exists" in again.stderr
     assert in_process_json("topics", "create", "--topic", name, "--if-not-exists", *to) == {
-        "Topic": name,
-        "Created": False,
+        "topic": name,
+        "created": False,
     }
     assert in_process_json("topics", "list", "--topic", f"orders-{way[:3]}.*", *to) == [name]
     (row,) = in_process_json("topics", "describe", "--topic", name, *to)
-    counts = (row["Topic"], row["PartitionCount"], row["ReplicationFactor"], row["Configs"])
+    counts = (row["topic"], row["partition_count"], row["replication_factor"], row["configs"])
     assert counts == (name, 3, 1, {"retention.ms": "7"})
-    assert sorted(each["Leader"] for each in row["Partitions"]) == [1, 2, 3]
-    assert all(each["Replicas"] == each["Isr"] == [each["Leader"]] for each in row["Partitions"])
+    assert sorted(each["leader"] for each in row["partitions"]) == [1, 2, 3]
+    assert all(each["replicas"] == each["isr"] == [each["leader"]] for each in row["partitions"])
     heading, *partitions = in_process("topics", "describe", "--topic", name, *to).stdout.splitlines()
     assert heading.split("\t") == [
         f"Topic: {name}",
-        f"TopicId: {row['TopicId']}",
+        f"TopicId: {row['topic_id']}",
         "PartitionCount: 3",
         "ReplicationFactor: 1",
         "Configs: retention.ms=7",
@@ -152,15 +152,15 @@ def test_the_partition_of_a_dead_broker_has_no_leader_until_it_is_back(nodes: No
 
     def leaders() -> dict[int, Any]:
         (row,) = nodes.read("topics", "describe", "--topic", "spread")
-        return {each["Replicas"][0]: each["Leader"] for each in row["Partitions"]}
+        return {each["replicas"][0]: each["leader"] for each in row["partitions"]}
 
     wait_for("all are led", lambda: leaders() == {1: 1, 2: 2, 3: 3})
     nodes.kill(victim)
     wait_for("one is not led", lambda: leaders() == {1: 1, 2: 2, 3: 3, victim: None})
     (row,) = nodes.read("topics", "describe", "--topic", "spread", "--unavailable-partitions")
-    assert [each["Replicas"] for each in row["Partitions"]] == [[victim]]
+    assert [each["replicas"] for each in row["partitions"]] == [[victim]]
     nodes.run("topics", "create", "--topic", "later", "--partitions", 4)
     (later,) = nodes.read("topics", "describe", "--topic", "later")
-    assert victim not in {each["Leader"] for each in later["Partitions"]}
+    assert victim not in {each["leader"] for each in later["partitions"]}
     nodes.start(victim)
     wait_for("all are led again", lambda: leaders() == {1: 1, 2: 2, 3: 3})

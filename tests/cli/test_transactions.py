@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from fencepost.cli.output import snake_case
 from fencepost.cli.transaction_calls import Described
 from fencepost.cli.transaction_output import (
     BEYOND_KAFKA,
@@ -46,7 +47,7 @@ from tests.cli.transaction_cluster import (
     described_as,
     producers,
 )
-from tests.harness.command import here
+from tests.harness.command import contents, here
 from tests.together import table
 
 # -- list -------------------------------------------------------------------------------------------------
@@ -77,7 +78,9 @@ def test_a_list_asks_for_what_its_flags_say(
     )
     cluster.answers({LIST_TRANSACTIONS: lambda request: ListTransactionsAnswer((), listed)})
     rows = [("a", BROKER_ID, 1, "Ongoing", 12_000, True), ("b", BROKER_ID, 2, "Empty", None, False)]
-    assert cluster.document("list", *words) == [dict(zip(LISTED_TWO_PHASE, row, strict=True)) for row in rows]
+    assert cluster.document("list", *words) == [
+        dict(zip(map(snake_case, LISTED_TWO_PHASE), row, strict=True)) for row in rows
+    ]
     assert cluster.broker.asked == [asked]
 
 
@@ -99,7 +102,7 @@ def test_a_list_of_two_phase_commit_has_what_is_open_and_for_how_long(cluster: C
         ["kept", str(BROKER_ID), "2", "Ongoing", "None", "True"],
         ["waits", str(BROKER_ID), "3", "Ongoing", "7", "False"],
     ]
-    assert [each["TransactionalId"] for each in cluster.document("list", "--two-phase")] == ["kept", "waits"]
+    assert [each["transactional_id"] for each in cluster.document("list", "--two-phase")] == ["kept", "waits"]
     assert "plain" in cluster.run("list").stdout
 
 
@@ -123,7 +126,7 @@ def test_a_state_that_is_none_is_refused(cluster: Cluster) -> None:
 def test_the_cluster_may_be_named_before_the_verb(cluster: Cluster, capsys: Capture) -> None:
     cluster.answers({LIST_TRANSACTIONS: lambda request: ListTransactionsAnswer((), ())})
     said = here(capsys, "transactions", "--bootstrap-server", cluster.bootstrap, "list", "--format", "json")
-    assert (said.status, said.stdout) == (0, "[]\n")
+    assert (said.status, contents(said.stdout)) == (0, [])
 
 
 # -- describe ---------------------------------------------------------------------------------------------
@@ -271,16 +274,16 @@ def test_hanging_transactions_are_found(cluster: Cluster) -> None:
             DESCRIBE_TRANSACTIONS: described_as(OPEN),
         }
     )
-    assert cluster.document("find-hanging", status=1) == [
+    assert cluster.document("find-hanging", status=1)["hanging"] == [
         {
-            "Topic": "t",
-            "Partition": 0,
-            "ProducerId": 43,
-            "ProducerEpoch": 0,
-            "CoordinatorEpoch": -1,
-            "StartOffset": 200,
-            "LastTimestamp": NOW_MS - 1_000_000,
-            "Duration(min)": 16,
+            "topic": "t",
+            "partition": 0,
+            "producer_id": 43,
+            "producer_epoch": 0,
+            "coordinator_epoch": -1,
+            "start_offset": 200,
+            "last_timestamp": NOW_MS - 1_000_000,
+            "duration_min": 16,
         }
     ]
     assert ListTransactions(producer_id_filters=(ProducerId(42), ProducerId(43))) in cluster.broker.asked
@@ -296,7 +299,7 @@ def test_hanging_transactions_are_found(cluster: Cluster) -> None:
 )
 def test_nothing_hangs(cluster: Cluster, words: tuple[object, ...]) -> None:
     cluster.answers({DESCRIBE_PRODUCERS: producers})
-    assert cluster.document("find-hanging", *words) == []
+    assert cluster.document("find-hanging", *words) == {"hanging": [], "set_aside": []}
 
 
 def test_a_partition_that_nobody_leads_is_named_and_nothing_is_said_to_be_clean(cluster: Cluster) -> None:

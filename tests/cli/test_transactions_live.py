@@ -66,20 +66,20 @@ def test_an_open_transaction_is_listed_and_described(node: Node) -> None:
     producer = open_transaction(node, "listed", "listing")
     began = time.monotonic()
     found = node.ask("list", "--state", "Ongoing")
-    assert [each["TransactionalId"] for each in found] == ["listed"]
-    assert node.ask("list", "--state", "Ongoing", "--producer-id", found[0]["ProducerId"]) == found
+    assert [each["transactional_id"] for each in found] == ["listed"]
+    assert node.ask("list", "--state", "Ongoing", "--producer-id", found[0]["producer_id"]) == found
     assert node.ask("list", "--transactional-id-pattern", "list.*") == found
     assert node.ask("list", "--transactional-id-pattern", "list") == []
     described = node.description("listed")
-    assert (described["TransactionState"], described["TopicPartitions"]) == ("Ongoing", ["listing-0"])
-    assert described["CurrentTransactionStartTimeMs"] <= time.time() * 1000
-    assert described["TransactionDurationMs"] >= 0
-    assert described["Explanation"]
+    assert (described["transaction_state"], described["topic_partitions"]) == ("Ongoing", ["listing-0"])
+    assert described["current_transaction_start_time_ms"] <= time.time() * 1000
+    assert described["transaction_duration_ms"] >= 0
+    assert described["explanation"]
     open_ms = round((time.monotonic() - began) * 1000)  # it was open before we began to look
     assert node.ask("list", "--runningLongerThanMs", open_ms) == found
     assert node.ask("list", "--running-longer-than-ms", 10 * 60_000) == []
     producer.commit_transaction(TIMEOUT_S)
-    wait_for("its end", lambda: node.description("listed")["TransactionState"] == "CompleteCommit")
+    wait_for("its end", lambda: node.description("listed")["transaction_state"] == "CompleteCommit")
     assert node.committed("listing") == [b"open"]
 
 
@@ -88,15 +88,15 @@ def test_force_terminate_aborts_and_fences(node: Node) -> None:
     producer = open_transaction(node, "stuck", "stuck")
     before = node.description("stuck")
     dry = node.ask("force-terminate", "--transactional-id", "stuck", "--dry-run")
-    assert dry["DryRun"] is True
-    assert node.description("stuck")["TransactionState"] == "Ongoing"
+    assert dry["dry_run"] is True
+    assert node.description("stuck")["transaction_state"] == "Ongoing"
     done = node.ask("forceTerminateTransaction", "--transactionalId", "stuck")
-    assert (done["TransactionState"], done["ProducerId"]) == ("Ongoing", before["ProducerId"])
-    assert done["ProducerEpoch"] > before["ProducerEpoch"]
+    assert (done["transaction_state"], done["producer_id"]) == ("Ongoing", before["producer_id"])
+    assert done["producer_epoch"] > before["producer_epoch"]
     after = node.description("stuck")
-    assert after["TransactionTimeoutMs"] == before["TransactionTimeoutMs"]
-    assert [(each["ProducerEpoch"], each["ClientId"]) for each in after["Fences"]][-1:] == [
-        (before["ProducerEpoch"], "fencepost-cli")
+    assert after["transaction_timeout_ms"] == before["transaction_timeout_ms"]
+    assert [(each["producer_epoch"], each["client_id"]) for each in after["fences"]][-1:] == [
+        (before["producer_epoch"], "fencepost-cli")
     ]
     with pytest.raises(KafkaException) as fenced:
         producer.commit_transaction(TIMEOUT_S)
@@ -118,12 +118,12 @@ def test_a_hanging_transaction_is_found_and_ended(node: Node) -> None:
     silent = ("--max-transaction-timeout", 0)
     assert in_process("transactions", "find-hanging", *where).status == 0  # not silent for long enough
     found = in_process("transactions", "find-hanging", *where, *silent)
-    assert (found.status, '"StartOffset": 0' in found.stdout) == (1, True), found.stderr
+    assert (found.status, '"start_offset": 0' in found.stdout) == (1, True), found.stderr
     (held,) = node.ask("describe-producers", "--topic", "hung", "--partition", 0)
-    assert (held["ProducerId"], held["CurrentTransactionStartOffset"]) == (7, 0)
+    assert (held["producer_id"], held["current_transaction_start_offset"]) == (7, 0)
 
     one = ("--topic", "hung", "--partition", 0, "--start-offset", 0)
-    assert node.ask("abort", *one, "--dry-run")["ProducerId"] == 7
+    assert node.ask("abort", *one, "--dry-run")["producer_id"] == 7
     assert in_process("transactions", "find-hanging", *where, *silent).status == 1
     node.ask("abort", *one)
     assert in_process("transactions", "find-hanging", *where, *silent).status == 0

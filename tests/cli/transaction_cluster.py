@@ -1,6 +1,5 @@
 """A fake cluster with some transactions, for the commands that look at and end them."""
 
-import json
 from contextlib import ExitStack
 from typing import Any
 
@@ -19,7 +18,7 @@ from fencepost.wire.k61_describe_producers import (
 )
 from fencepost.wire.k20065_explain_transaction import Explanation, FenceExplained
 from tests.cli.fake_broker import BROKER_ID, Answer, FakeBroker
-from tests.harness.command import Result, here
+from tests.harness.command import Result, contents, here
 
 Capture = pytest.CaptureFixture[str]
 NOW_MS = 1_760_000_000_000
@@ -81,7 +80,7 @@ class Cluster:
         """Its JSON."""
         said = self.run(*words, "--format", "json")
         assert said.status == status, said.stderr
-        return json.loads(said.stdout)
+        return contents(said.stdout)
 
 
 def described_as(transaction: DescribedTransaction) -> Answer:

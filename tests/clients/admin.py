@@ -44,30 +44,30 @@ def _same_transactions(cluster: Nodes, admin: Any) -> None:
         (each.transactional_id, each.producer_id, each.state) for rows in listed.values() for each in rows
     }
     rows = _ask(cluster, "list", "--transactional-id-pattern", "admin-.*")
-    ours = {(each["TransactionalId"], each["ProducerId"], each["TransactionState"]) for each in rows}
+    ours = {(each["transactional_id"], each["producer_id"], each["transaction_state"]) for each in rows}
     expect("list", theirs, ours)
     expect("ids listed", {each[0] for each in ours}, {"admin-ended", "admin-open"})
-    by_state = admin.list_transactions(state_filters=["Ongoing"], transactional_id_pattern="admin-.*")
+    by_state = admin.list_transactions(state_filters=["ongoing"], transactional_id_pattern="admin-.*")
     expect(
         "list --state", [each.transactional_id for rows in by_state.values() for each in rows], ["admin-open"]
     )
     for name, told in admin.describe_transactions(["admin-ended", "admin-open"]).items():
         row = _ask(cluster, "describe", "--transactional-id", name)
-        started = row["CurrentTransactionStartTimeMs"]
+        started = row["current_transaction_start_time_ms"]
         ours_now = (
-            row["CoordinatorId"],
-            row["TransactionState"],
-            row["ProducerId"],
-            row["ProducerEpoch"],
-            row["TransactionTimeoutMs"],
+            row["coordinator_id"],
+            row["transaction_state"],
+            row["producer_id"],
+            row["producer_epoch"],
+            row["transaction_timeout_ms"],
             -1 if started is None else started,
-            set(row["TopicPartitions"] or ()),
+            set(row["topic_partitions"] or ()),
         )
         partitions = {f"{each.topic}-{each.partition}" for each in told.topic_partitions}
         expect(f"describe {name}", (*told[:6], partitions), ours_now)
     old = admin.find_hanging_transactions(max_transaction_timeout_ms=-SLACK_MS)
     running = _ask(cluster, "list", "--running-longer-than-ms", "0")
-    expect("old", {each["transactional_id"] for each in old}, {each["TransactionalId"] for each in running})
+    expect("old", {each["transactional_id"] for each in old}, {each["transactional_id"] for each in running})
     expect("none is hanging", admin.find_hanging_transactions(), [])
 
 
@@ -77,14 +77,14 @@ def _same_producers(cluster: Nodes, admin: Any) -> None:
     rows = _ask(cluster, "describe-producers", "--topic", "admin", "--partition", "0")
     ours = [
         (
-            row["ProducerId"],
-            row["ProducerEpoch"],
-            row["LastSequence"],
-            row["LastTimestamp"],
-            row["LatestCoordinatorEpoch"],
+            row["producer_id"],
+            row["producer_epoch"],
+            row["last_sequence"],
+            row["last_timestamp"],
+            row["latest_coordinator_epoch"],
             -1
-            if row["CurrentTransactionStartOffset"] in (None, "None")
-            else row["CurrentTransactionStartOffset"],
+            if row["current_transaction_start_offset"] in (None, "None")
+            else row["current_transaction_start_offset"],
         )
         for row in rows
     ]
@@ -96,8 +96,10 @@ def hanging(cluster: Nodes) -> str:
     cluster.run("topics", "create", "--topic", "hung", "--replica-assignment", "1")
     leave_hanging(cluster, "hung")
     where = ("transactions", "find-hanging", "--topic", "hung", "--max-transaction-timeout", "0")
-    found = cluster.read(*where, status=1)
-    expect("found", [(each["ProducerId"], each["StartOffset"]) for each in found], [(HANGING_PRODUCER_ID, 0)])
+    found = cluster.read(*where, status=1)["hanging"]
+    expect(
+        "found", [(each["producer_id"], each["start_offset"]) for each in found], [(HANGING_PRODUCER_ID, 0)]
+    )
     admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap.split(","))
     try:
         partition = TopicPartition("hung", 0)

@@ -4,7 +4,6 @@ Planted     by a raw Produce v11: the broker has ``transaction.partition.verific
 """
 
 import asyncio
-import json
 import shlex
 import subprocess
 import tempfile
@@ -20,7 +19,7 @@ from tests.clients.hanging import produce_hanging
 from tests.clients.java_tools import TOOL_SECONDS_MAX, Scenario
 from tests.clients.players import FETCHED, HERE, copied
 from tests.clients.stories import WAIT_SECONDS_MAX, expect
-from tests.harness.command import in_process
+from tests.harness.command import contents, in_process
 from tests.harness.nodes import Nodes, wait_for
 from tests.ports import free_port
 
@@ -71,14 +70,16 @@ def _hanging(broker: kafka_broker.Broker, jars: Path, tool: str) -> str:
     topic = f"{TOPIC}-{tool.partition('-')[0]}"
     _create(broker, topic)
     start = produce_hanging(("127.0.0.1", broker.port), topic, producer_id=STRANGER)
-    (partition,) = _explain(broker, f"{topic}-0", status=1)["Partitions"]
-    (held,) = partition["Open"]
-    expect("found", (held["Holding"], held["ProducerId"], held["StartOffset"]), ("hanging", STRANGER, start))
-    expect("stops at", (partition["LastStableOffset"], partition["HighWatermark"]), (start, start + 1))
+    (partition,) = _explain(broker, f"{topic}-0", status=1)["partitions"]
+    (held,) = partition["open"]
+    expect(
+        "found", (held["holding"], held["producer_id"], held["start_offset"]), ("hanging", STRANGER, start)
+    )
+    expect("stops at", (partition["last_stable_offset"], partition["high_watermark"]), (start, start + 1))
     by_producer = _explain(broker, STRANGER, status=1)
-    expect("by its producer", [each["Topic"] for each in by_producer["Partitions"]], [topic])
+    expect("by its producer", [each["topic"] for each in by_producer["partitions"]], [topic])
     command = _run(held, jars, tool)
-    expect("after it", _explain(broker, f"{topic}-0", status=0)["Partitions"][0]["Behind"], 0)
+    expect("after it", _explain(broker, f"{topic}-0", status=0)["partitions"][0]["behind"], 0)
     return command
 
 
@@ -94,19 +95,19 @@ def _under_way(broker: kafka_broker.Broker, jars: Path, tool: str) -> str:
     producer.produce(topic, b"value", partition=0)
     producer.flush(WAIT_SECONDS_MAX)
     found = _explain(broker, name, status=1)
-    transaction = found["Transaction"]
-    expect("state", (transaction["State"], transaction["CoordinatorId"]), ("Ongoing", 1))
-    expect("due", transaction["DueMs"], transaction["StartedMs"] + transaction["TimeoutMs"])
-    ((held,),) = (each["Open"] for each in found["Partitions"])
-    expect("holding", (held["Holding"], held["Transaction"]), ("ongoing", transaction))
+    transaction = found["transaction"]
+    expect("state", (transaction["state"], transaction["coordinator_id"]), ("Ongoing", 1))
+    expect("due", transaction["due_ms"], transaction["started_ms"] + transaction["timeout_ms"])
+    ((held,),) = (each["open"] for each in found["partitions"])
+    expect("holding", (held["holding"], held["transaction"]), ("ongoing", transaction))
     command = _run(held, jars, tool)
-    wait_for("its end", lambda: not _explain(broker, f"{topic}-0", status=None)["IsOpen"])
+    wait_for("its end", lambda: not _explain(broker, f"{topic}-0", status=None)["is_open"])
     return command
 
 
 def _run(held: Any, jars: Path, tool: str) -> str:
     """As printed; Kafka's script is a JVM with its jars."""
-    (command,) = [each["Command"] for each in held["Commands"] if each["Tool"] == tool]
+    (command,) = [each["command"] for each in held["commands"] if each["tool"] == tool]
     program, *words = shlex.split(command)
     expect("program", program, tool)
     if tool == "fencepost":
@@ -123,7 +124,7 @@ def _explain(broker: kafka_broker.Broker, *words: object, status: int | None) ->
     said = in_process("explain", *words, "--bootstrap-server", broker.bootstrap, "--format", "json")
     if status is not None:
         expect(f"explain {words}: {said.stderr}", said.status, status)
-    return json.loads(said.stdout)
+    return contents(said.stdout)
 
 
 def _create(broker: kafka_broker.Broker, topic: str) -> None:

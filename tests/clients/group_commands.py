@@ -7,7 +7,6 @@ Apart       the coordinator's column: one space there, two here. Texts of errors
             tool prints an error and ends with 0, our commands end with 1.
 """
 
-import json
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from tests.clients.java_tools import VERSION
 from tests.clients.offsets_archive import world
 from tests.clients.offsets_world import World
 from tests.clients.stories import expect
+from tests.harness.command import contents
 from tests.harness.nodes import Nodes, wait_for
 
 WIDE: Final = 1_500  # partitions
@@ -100,11 +100,11 @@ class Both:
         for words in DESCRIBED:
             count += self._same(("--describe", *words), ("describe", *words))
         for filters in LISTED:
-            count += self._same(("--list", *filters), ("list", *filters), apart={"PROTOCOL"})
+            count += self._same(("--list", *filters), ("list", *filters), apart={"protocol"})
         ids = self._theirs("--list").stdout.split()
-        expect("ids", sorted(ids), [row["GROUP"] for row in self._ours("list")])
+        expect("ids", sorted(ids), [row["group"] for row in self._ours("list")])
         (moving,) = self._ours("describe", "--group", MOVING, "--state")
-        expect(f"state of {MOVING}", moving["STATE"], "PreparingRebalance")
+        expect(f"state of {MOVING}", moving["state"], "PreparingRebalance")
         self._refused(("--describe", "--group", NOWHERE), ("describe", "--group", NOWHERE), "not found")
         return count
 
@@ -180,8 +180,8 @@ class Both:
         expect(said, "was successful" in said, True)
         commit_all(self._cluster.bootstrap, made.group("aborted"), [TopicPartition(made.name, 0, 2)])
         (row,) = self._ours("delete", *both[2:])
-        expect("deleted", row["STATUS"], "Successful")
-        listed = {row["GROUP"] for row in self._ours("list")}
+        expect("deleted", row["status"], "Successful")
+        listed = {row["group"] for row in self._ours("list")}
         expect("groups left", listed & {*both[1::2]}, set())
         return count
 
@@ -203,7 +203,7 @@ class Both:
         return self._tools.groups(self._cluster.bootstrap, *words)
 
     def _ours(self, *words: object, status: int = 0) -> Rows:
-        rows = json.loads(self._cluster.run("groups", *words, "--format", "json", status=status))
+        rows = contents(self._cluster.run("groups", *words, "--format", "json", status=status))
         return in_order([{name: _printed(name, value) for name, value in row.items()} for row in rows])
 
     def _same(self, theirs: tuple[object, ...], ours: tuple[object, ...], apart: Any = ()) -> int:
@@ -242,14 +242,14 @@ def _printed(name: str, value: object) -> str:
 def _without_instances(theirs: Rows, ours: Rows) -> None:
     """Kafka's tool has the column only where a group has a static member; it is empty then, not ``-``."""
     for row in theirs:
-        row.setdefault("GROUP-INSTANCE-ID", "")
+        row.setdefault("group_instance_id", "")
     for row in ours:
-        row["GROUP-INSTANCE-ID"] = row.get("GROUP-INSTANCE-ID", "").replace("-", "")
+        row["group_instance_id"] = row.get("group_instance_id", "").replace("-", "")
 
 
 def _outcomes(rows: Rows) -> list[tuple[str, str, bool]]:
     """Topic, partition, and whether it was deleted."""
-    return sorted((row["TOPIC"], row["PARTITION"], row["STATUS"] == "Successful") for row in rows)
+    return sorted((row["topic"], row["partition"], row["status"] == "Successful") for row in rows)
 
 
 def make(cluster: Nodes, topic: str, partitions: int) -> list[TopicPartition]:
@@ -280,7 +280,7 @@ def rebalancing(cluster: Nodes, topic: str) -> Iterator[None]:
         def moves() -> bool:
             second.poll(0.1)
             (row,) = cluster.read("groups", "describe", "--group", MOVING, "--state")
-            return bool(row["STATE"] == "PreparingRebalance")
+            return bool(row["state"] == "PreparingRebalance")
 
         wait_for("the group is in a rebalance", moves)
         yield

@@ -9,11 +9,12 @@ import subprocess
 from collections.abc import Set
 from typing import Final, NamedTuple
 
+from fencepost.cli.output import snake_case
 from tests.clients.java_tools import TOOL_SECONDS_MAX
 from tests.clients.players import FETCHED, HERE, copied, need
 from tests.clients.stories import StoryFailed
 
-COORDINATOR: Final = frozenset({"COORDINATOR (ID)"})
+COORDINATOR: Final = frozenset({"coordinator_id"})
 HEADS: Final = ("GROUP", "TOPIC ")
 _GROUPS: Final = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 _OFFSETS: Final = "org.apache.kafka.tools.GetOffsetShell"
@@ -69,12 +70,12 @@ class Tools:
 
 
 def table_of(stdout: str) -> Rows:
-    """Each row by column. A column begins where its name does in the head above it."""
+    """Each row by column, as our JSON names it. A column begins where its name does in the head above it."""
     rows: Rows = []
     names: list[tuple[str, int]] = []
     for line in stdout.splitlines():
         if line.startswith(HEADS):
-            names = [(found.group(), found.start()) for found in _NAME.finditer(line)]
+            names = [(snake_case(found.group()), found.start()) for found in _NAME.finditer(line)]
         elif names and line.strip():
             ends = [*(start for _, start in names[1:]), None]
             cells = (line[start:end] for (_, start), end in zip(names, ends, strict=True))

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import confluent_kafka
 
+from fencepost.cli.output import snake_case
 from fencepost.cli.transaction_output import BEYOND_KAFKA, LISTED, LISTED_TWO_PHASE
 from tests.clients.hanging import HANGING_PRODUCER_ID, leave_hanging
 from tests.clients.players import FETCHED, HERE, copied, need
@@ -21,7 +22,7 @@ TOOL_SECONDS_MAX: Final = 60.0
 CLOCK: Final = frozenset(
     {"TransactionDurationMs"}
 )  # told in milliseconds, by two commands one after the other
-APART: Final = BEYOND_KAFKA | CLOCK | {*LISTED_TWO_PHASE} - {*LISTED}
+APART: Final = {snake_case(each) for each in BEYOND_KAFKA | CLOCK | {*LISTED_TWO_PHASE} - {*LISTED}}
 """Columns that only our command has, and the clock's."""
 
 OPEN: Final = "tool-open"
@@ -62,7 +63,7 @@ def same_answers(cluster: Nodes) -> str:
     for words in SAME:
         expect(" ".join(words), kafka.rows(*words), _ours(cluster, *words))
     listed = kafka.rows("list", "--transactional-id-pattern", "tool-.*")
-    expect("states", {each["TransactionalId"]: each["TransactionState"] for each in listed}, STATES)
+    expect("states", {each["transactional_id"]: each["transaction_state"] for each in listed}, STATES)
     for status, words in REFUSED:
         kafka.run(*words, status=1)
         cluster.run("transactions", *words, status=status)
@@ -70,7 +71,7 @@ def same_answers(cluster: Nodes) -> str:
     (ended,) = _ours(cluster, "describe", "--transactional-id", OPEN)
     expect(
         "after forceTerminateTransaction",
-        (ended["TransactionState"], ended["TopicPartitions"]),
+        (ended["transaction_state"], ended["topic_partitions"]),
         ("Empty", ""),
     )
     return f"{len(SAME)} questions have one answer; what one refuses, the other does; forced to terminate"
@@ -85,9 +86,9 @@ def hanging(cluster: Nodes) -> str:
         words = ("find-hanging", *where, "--max-transaction-timeout", "0")
         found = kafka.rows(*words)
         expect(" ".join(words), found, _ours(cluster, *words, status=1))
-        expect("found", [each["ProducerId"] for each in found], [str(HANGING_PRODUCER_ID)])
+        expect("found", [each["producer_id"] for each in found], [str(HANGING_PRODUCER_ID)])
     partition = ("--topic", "tool-hung", "--partition", "0")
-    kafka.run("abort", *partition, "--start-offset", found[0]["StartOffset"])
+    kafka.run("abort", *partition, "--start-offset", found[0]["start_offset"])
     expect("none is left", kafka.rows(*words), [])
     described = ("describe-producers", *partition)
     expect("describe-producers", kafka.rows(*described), _ours(cluster, *described))
@@ -124,14 +125,14 @@ class _Kafka:
     def rows(self, *words: str) -> Rows:
         """The table that it prints: every cell is padded, and ends with a tab."""
         header, *lines = (line.split("\t")[:-1] for line in self.run(*words).splitlines())
-        names = [each.strip() for each in header]
+        names = [snake_case(each) for each in header]
         rows = (dict(zip(names, (each.strip() for each in line), strict=True)) for line in lines)
         return _timeless(rows)
 
 
 def _ours(cluster: Nodes, *words: str, status: int = 0) -> Rows:
     said = cluster.read("transactions", *words, status=status)
-    described = said if isinstance(said, list) else [said]
+    described = said if isinstance(said, list) else said.get("hanging", [said])
     return _timeless({name: _printed(value) for name, value in row.items()} for row in described)
 
 

@@ -176,7 +176,7 @@ class World:
         assert int(answer.topics[0].partitions[0].error_code) == 0, answer
 
     def _is_forgotten(self) -> bool:
-        listed = {row["GROUP"] for row in self._cluster.read("groups", "list")}
+        listed = {row["group"] for row in self._cluster.read("groups", "list")}
         return not listed & {self.group(each) for each in GONE}
 
 

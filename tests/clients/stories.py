@@ -266,7 +266,7 @@ def wait_until_aborted(cluster: Nodes, transactional_id: str) -> None:
     described = ("transactions", "describe", "--transactional-id", transactional_id)
     wait_for(
         f"{transactional_id} is aborted",
-        lambda: cluster.read(*described)["TransactionState"] == "CompleteAbort",
+        lambda: cluster.read(*described)["transaction_state"] == "CompleteAbort",
     )
 
 

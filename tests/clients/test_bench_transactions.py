@@ -30,10 +30,10 @@ def jars() -> str:
 
 def newest_epoch(nodes: Nodes, client: str) -> int:
     """Of the bench's producers of a client."""
-    ids = [each["TransactionalId"] for each in nodes.read("transactions", "list")]
+    ids = [each["transactional_id"] for each in nodes.read("transactions", "list")]
     described = ("transactions", "describe", "--transactional-id")
     epochs: list[int] = [
-        nodes.read(*described, each)["ProducerEpoch"] for each in ids if f"-{client}-" in each
+        nodes.read(*described, each)["producer_epoch"] for each in ids if f"-{client}-" in each
     ]
     return max(epochs)
 

@@ -112,7 +112,7 @@ def test_after_its_id_expired_a_producer_gets_a_new_producer_id(cluster: Nodes) 
     first = started(cluster, init(of=name))
 
     def listed() -> list[str]:
-        return [row["TransactionalId"] for row in cluster.read("transactions", "list")]
+        return [row["transactional_id"] for row in cluster.read("transactions", "list")]
 
     assert name in listed()
     wait_for(f"{name} expires", lambda: name not in listed(), seconds=EXPIRATION_MS / 1000 * 3)
@@ -161,7 +161,7 @@ def test_who_got_unknown_producer_id_bumps_and_never_writes_before_itself(cluste
 
 
 def state(cluster: Nodes, name: str) -> str:
-    return str(cluster.read("transactions", "describe", "--transactional-id", name)["TransactionState"])
+    return str(cluster.read("transactions", "describe", "--transactional-id", name)["transaction_state"])
 
 
 @pytest.mark.row("939.2")

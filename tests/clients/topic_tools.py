@@ -41,7 +41,7 @@ def same_changes(cluster: Nodes) -> str:
 
 def _change_partitions(cluster: Nodes) -> None:
     _tool(cluster, TOPICS, "--alter", "--topic", TOPIC, "--partitions", "3")
-    expect("by kafka-topics", _ours(cluster, "topics", "describe")[0]["PartitionCount"], 3)
+    expect("by kafka-topics", _ours(cluster, "topics", "describe")[0]["partition_count"], 3)
     cluster.run("topics", "alter", "--topic", TOPIC, "--partitions", 4)
     said = _tool(cluster, TOPICS, "--describe", "--topic", TOPIC)
     expect("by our command", "PartitionCount: 4" in said, True)
@@ -52,7 +52,7 @@ def _change_partitions(cluster: Nodes) -> None:
 def _change_settings(cluster: Nodes) -> None:
     entity = ("--entity-type", "topics", "--entity-name", TOPIC)
     _tool(cluster, CONFIGS, *entity, "--alter", "--add-config", "retention.ms=86400000,flush.messages=7")
-    found = {row["Name"]: row["Value"] for row in _ours(cluster, "configs", "describe")}
+    found = {row["name"]: row["value"] for row in _ours(cluster, "configs", "describe")}
     expect("by kafka-configs", found, {"flush.messages": "7", "retention.ms": "86400000"})
     cluster.run("configs", "alter", "--topic", TOPIC, "--delete-config", "flush.messages")
     said = _tool(cluster, CONFIGS, *entity, "--describe")
@@ -72,7 +72,7 @@ def _delete_records(cluster: Nodes) -> None:
     expect("by kafka-delete-records", f"partition: {TOPIC}-0\tlow_watermark: 1" in said, True)
     cluster.run("topics", "delete-records", "--topic", TOPIC, "--partition", 1, "--offset", -1)
     rows = _ours(cluster, "get-offsets", "--time", "earliest")
-    expect("starts", [row["Offset"] for row in rows], [1, 2, 0, 0])
+    expect("starts", [row["offset"] for row in rows], [1, 2, 0, 0])
 
 
 def _describe_sizes(cluster: Nodes) -> None:

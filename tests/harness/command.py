@@ -8,13 +8,20 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
-from fencepost.cli.main import main
+from fencepost.cli.documents.base import Failure
+from fencepost.cli.documents.catalogue import DOCUMENTS, STREAMS
+from fencepost.cli.main import COMMANDS, main
+from fencepost.cli.output import SCHEMA_VERSION, is_json
+from fencepost.cli.transactions import _ALIASES
+from fencepost.cluster.console import INTERRUPTED
 from tests.harness import forked
 
 TIMEOUT_S = 90.0
@@ -50,7 +57,7 @@ def fencepost(*arguments: object, cwd: Path | None = None) -> Result:
         env=environment(),
         check=False,
     )
-    return Result(done.returncode, done.stdout, done.stderr)
+    return checked(arguments, Result(done.returncode, done.stdout, done.stderr))
 
 
 def in_process(*arguments: object) -> Result:
@@ -62,7 +69,8 @@ def in_process(*arguments: object) -> Result:
         except SystemExit as ended:
             status = ended.code
         sys.stderr.flush()
-        return Result(int(str(status or 0)), stdout.getvalue().decode(), stderr.getvalue().decode())
+        said = Result(int(str(status or 0)), stdout.getvalue().decode(), stderr.getvalue().decode())
+    return checked(arguments, said)
 
 
 def stdout_of(ended: Result, status: int = 0) -> str:
@@ -73,12 +81,20 @@ def stdout_of(ended: Result, status: int = 0) -> str:
 
 def fencepost_json(*arguments: object) -> Any:
     """The document that ``--format json`` prints; the command must succeed."""
-    return json.loads(stdout_of(fencepost(*arguments, "--format", "json")))
+    return contents(stdout_of(fencepost(*arguments, "--format", "json")))
 
 
 def in_process_json(*arguments: object) -> Any:
     """See ``in_process`` and ``fencepost_json``."""
-    return json.loads(stdout_of(in_process(*arguments, "--format", "json")))
+    return contents(stdout_of(in_process(*arguments, "--format", "json")))
+
+
+def contents(document: str) -> Any:
+    """What a command printed as JSON, without the version; of a document of rows alone the rows."""
+    fields = json.loads(document)
+    assert fields.pop("schema_version") == SCHEMA_VERSION
+    rows = [value for value in fields.values() if isinstance(value, list)]
+    return rows[0] if len(fields) == len(rows) == 1 and list(fields) != ["nodes"] else fields
 
 
 def here(capsys: pytest.CaptureFixture[str], *arguments: object) -> Result:
@@ -87,4 +103,28 @@ def here(capsys: pytest.CaptureFixture[str], *arguments: object) -> Result:
     with pytest.raises(SystemExit) as ended:
         main([str(argument) for argument in arguments])
     said = capsys.readouterr()
-    return Result(int(ended.value.code or 0), said.out, said.err)
+    return checked(arguments, Result(int(ended.value.code or 0), said.out, said.err))
+
+
+def checked(arguments: Sequence[object], said: Result) -> Result:
+    """What a command printed as JSON is what the published schema says, errors included."""
+    words = [str(each) for each in arguments]
+    if not is_json(words) or said.status == INTERRUPTED:
+        return said
+    if said.stdout.strip():
+        command = command_in(words)
+        texts = said.stdout.splitlines() if command in STREAMS else [said.stdout]
+        for text in texts:
+            msgspec.json.decode(text, type=DOCUMENTS[command], strict=True)
+    elif said.status:
+        failure = msgspec.json.decode(said.stderr.splitlines()[-1], type=Failure)
+        assert failure.error.exit_status == said.status
+    return said
+
+
+def command_in(words: Sequence[str]) -> str:
+    """Its name in DOCUMENTS; options may stand between its words."""
+    words = [str(_ALIASES.get(each, each)) for each in words]
+    group = next(name for name in COMMANDS if name in words)
+    found = [name for name in DOCUMENTS if name.split()[0] == group and set(name.split()) <= set(words)]
+    return max(found, key=len)

@@ -24,7 +24,7 @@ from fencepost.cluster.console import Failed
 from fencepost.cluster.local_cluster import LocalCluster, LocalNode, create_cluster, open_cluster
 from fencepost.records.types import NodeId
 from tests.harness import forked
-from tests.harness.command import fencepost, in_process, stdout_of
+from tests.harness.command import contents, fencepost, in_process, stdout_of
 from tests.ports import cluster_port
 
 T = TypeVar("T")
@@ -108,7 +108,7 @@ class Nodes:
 
     def read(self, *arguments: object, status: int = 0) -> Any:
         """What a command on this cluster prints as JSON."""
-        return json.loads(self.run(*arguments, "--format", "json", status=status))
+        return contents(self.run(*arguments, "--format", "json", status=status))
 
     # -- processes ----------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from tests.mutants.audit_walks import AUDIT_WALKS
 from tests.mutants.benches import BENCHES
 from tests.mutants.broker_lists import BROKER_LISTS
 from tests.mutants.clocks import CLOCKS
+from tests.mutants.commands import COMMAND_MUTANTS
 from tests.mutants.compaction import COMPACTION
 from tests.mutants.compared import COMPARED
 from tests.mutants.controller_clients import CONTROLLER_CLIENTS
@@ -107,6 +108,7 @@ MUTANTS: Final = (
     *ISOLATION,
     *LEVELS,
     *ADDITION_MUTANTS,
+    *COMMAND_MUTANTS,
     *KIT_MUTANTS,
     *APPLICATION_CLIENT,
     *AUDIT,

@@ -4,7 +4,6 @@ Installed   with pip into an environment that has the libraries and not this che
 """
 
 import email
-import json
 import os
 import re
 import shutil
@@ -22,7 +21,7 @@ from pathlib import Path
 import pytest
 
 import fencepost
-from tests.harness.command import here
+from tests.harness.command import contents, here
 from tests.modules import FOLDERS, LOADED_TWICE
 from tests.ports import cluster_port
 
@@ -160,8 +159,8 @@ def test_installed_a_cluster_and_an_example_run_in_an_empty_folder(installed: Pa
     try:
         said = run(installed, example, f"127.0.0.1:{port}", "topic", "0", cwd=tmp_path)
         assert said.splitlines() == ["0: committed", "1: committed"]
-        listed = json.loads(run(fencepost, "transactions", "list", "--format", "json", cwd=tmp_path))
-        assert [each["TransactionalId"] for each in listed] == ["topic-writer"]
+        listed = contents(run(fencepost, "transactions", "list", "--format", "json", cwd=tmp_path))
+        assert [each["transactional_id"] for each in listed] == ["topic-writer"]
     finally:
         run(fencepost, "down", cwd=tmp_path)
 

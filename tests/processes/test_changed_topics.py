@@ -124,7 +124,7 @@ def test_producers_and_consumers_see_new_partitions(nodes: Nodes, admin: AdminCl
         for each in nodes.node_ids:  # asked for all topics a broker asks the controller
             server = ("--bootstrap-server", nodes.client_address(each))
             (seen,) = nodes.read("topics", "describe", "--topic", topic, *server)
-            assert seen["PartitionCount"] == before + 2
+            assert seen["partition_count"] == before + 2
         producer = Producer({"bootstrap.servers": nodes.bootstrap, "log_level": 0})
         for index in (before, before + 1):
             producer.produce(topic, b"new", partition=index)

@@ -1,7 +1,6 @@
 """Real nodes whose wall clocks are eight days ahead or back: nothing is deleted or expired by them."""
 
 import contextlib
-import json
 import shutil
 import time
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ import pytest
 from fencepost.cluster import lifecycle
 from fencepost.cluster.local_cluster import create_cluster
 from fencepost.records.types import NodeId
-from tests.harness.command import in_process
+from tests.harness.command import contents, in_process
 from tests.harness.moved_clocks import MovedClock, compiled
 from tests.harness.nodes import JSON_LOGS, NO_QUOTA, Nodes, ended_clean, wait_for
 from tests.ports import cluster_port
@@ -91,10 +90,10 @@ def earliest(nodes: Nodes, topic: str) -> int:
             "--dir",
             nodes.directory,
         )
-        return None if ended.status else json.loads(ended.stdout)
+        return None if ended.status else contents(ended.stdout)
 
     (row,) = wait_for(f"a broker leads {topic}", look)
-    return int(str(row["Offset"]))
+    return int(str(row["offset"]))
 
 
 def used(nodes: Nodes, transactional_id: str, topic: str) -> None:
@@ -107,7 +106,7 @@ def used(nodes: Nodes, transactional_id: str, topic: str) -> None:
     producer.produce(topic, b"x", partition=0)
     producer.commit_transaction(30)
     words = ("transactions", "describe", "--transactional-id", transactional_id)
-    wait_for("the marker", lambda: nodes.read(*words)["TransactionState"] == "CompleteCommit")
+    wait_for("the marker", lambda: nodes.read(*words)["transaction_state"] == "CompleteCommit")
     consumer = confluent_kafka.Consumer(
         {"bootstrap.servers": nodes.bootstrap, "group.id": transactional_id, "enable.auto.commit": False}
     )
@@ -118,8 +117,8 @@ def used(nodes: Nodes, transactional_id: str, topic: str) -> None:
 
 def known(nodes: Nodes) -> tuple[set[str], set[str]]:
     """Transactional ids, and groups with an offset."""
-    ids = {row["TransactionalId"] for row in nodes.read("transactions", "list")}
-    return ids, {row["GROUP"] for row in nodes.read("groups", "list")}
+    ids = {row["transactional_id"] for row in nodes.read("transactions", "list")}
+    return ids, {row["group"] for row in nodes.read("groups", "list")}
 
 
 def maintained(nodes: Nodes) -> None:

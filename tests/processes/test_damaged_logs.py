@@ -21,7 +21,7 @@ def committed(nodes: Nodes, count: int) -> None:
         producer.commit_transaction(30)
     # The last one is answered; its marker is written a moment later.
     words = ("transactions", "describe", "--transactional-id", "damaged")
-    wait_for("the last marker", lambda: nodes.read(*words)["TransactionState"] == "CompleteCommit")
+    wait_for("the last marker", lambda: nodes.read(*words)["transaction_state"] == "CompleteCommit")
 
 
 def test_a_flipped_bit_takes_one_partition_offline_until_it_is_repaired(nodes: Nodes) -> None:

@@ -4,7 +4,6 @@
 with ``-o faulthandler_timeout=0``.
 """
 
-import json
 import os
 import sys
 import threading
@@ -20,6 +19,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from fencepost.cli.main import fencepost
+from tests.harness.command import contents
 from tests.harness.nodes import NO_QUOTA, Nodes, running, wait_for
 from tests.processes import txn_requests as requests
 from tests.processes import versions
@@ -111,33 +111,33 @@ class Load:
         return thread
 
 
-def asked(nodes: Nodes, *command: str) -> list[dict[str, Any]]:
+def asked(nodes: Nodes, *command: str) -> Any:
     """What a command of ``transactions`` prints; ``find-hanging`` has status 1 if it finds anything."""
     where = ("--dir", str(nodes.directory), "--format", "json")
     ended = CliRunner().invoke(fencepost, ["transactions", *command, *where])
     assert ended.exit_code in (0, 1), ended.output
-    rows: list[dict[str, Any]] = json.loads(ended.stdout)
-    return rows
+    return contents(ended.stdout)
 
 
 def found_hanging(nodes: Nodes) -> list[dict[str, Any]]:
     """Open transactions that no coordinator ends, and what is set aside."""
-    return asked(nodes, "find-hanging", "--max-transaction-timeout", "0")
+    found = asked(nodes, "find-hanging", "--max-transaction-timeout", "0")
+    return [*found["hanging"], *found["set_aside"]]
 
 
 def in_states(nodes: Nodes, *states: str) -> list[str]:
     """The ids that are in one of these."""
     filters = [word for state in states for word in ("--state", state)]
-    return [row["TransactionalId"] for row in asked(nodes, "list", *filters)]
+    return [row["transactional_id"] for row in asked(nodes, "list", *filters)]
 
 
 def open_on_partitions(nodes: Nodes) -> set[tuple[int, int, int]]:
     """(partition, producer id, start offset) of every open transaction that a partition knows."""
     return {
-        (index, row["ProducerId"], row["CurrentTransactionStartOffset"])
+        (index, row["producer_id"], row["current_transaction_start_offset"])
         for index in range(PARTITIONS)
         for row in asked(nodes, "describe-producers", "--topic", TOPIC, "--partition", str(index))
-        if row["CurrentTransactionStartOffset"] is not None
+        if row["current_transaction_start_offset"] is not None
     }
 
 
@@ -148,13 +148,13 @@ def settle(nodes: Nodes) -> Counter[str]:
 
     def ended() -> bool:
         for row in found_hanging(nodes):
-            if row.get("Kind") is not None:
-                done[f"forced: {row['Kind']}"] += 1
-                nodes.run("transactions", "force-terminate", "--transactional-id", row["Key"])
+            if row.get("kind") is not None:
+                done[f"forced: {row['kind']}"] += 1
+                nodes.run("transactions", "force-terminate", "--transactional-id", row["key"])
         return not in_states(nodes, "PrepareCommit", "PrepareAbort", "Ongoing")
 
     wait_for("every transaction is complete", ended, SECONDS_MAX)
-    listed = {(row["Partition"], row["ProducerId"], row["StartOffset"]) for row in found_hanging(nodes)}
+    listed = {(row["partition"], row["producer_id"], row["start_offset"]) for row in found_hanging(nodes)}
     assert open_on_partitions(nodes) == listed, "find-hanging hides an open transaction"
     for partition, _, start_offset in sorted(listed):
         where = ("--topic", TOPIC, "--partition", str(partition), "--start-offset", str(start_offset))

@@ -141,12 +141,12 @@ def test_without_a_transactional_id_the_answer_names_one(nodes: Nodes) -> None:
     again = loop.init(A, 0, of=name)
     assert (again.transactional_id, again.producer_id) == (name, first.producer_id)
     described = nodes.read("transactions", "describe", "--transactional-id", name, "--format", "json")
-    assert described["Assignments"] == [
+    assert described["assignments"] == [
         {
-            "Group": loop.group_id,
-            "Generation": loop.generation,
-            "Count": 1,
-            "Partitions": [f"{loop.input}-0"],
+            "group": loop.group_id,
+            "generation": loop.generation,
+            "count": 1,
+            "partitions": [f"{loop.input}-0"],
         }
     ]
     assert read(loop) == [b"one"]

@@ -96,11 +96,11 @@ def test_a_log_that_is_lost_is_offline_by_name_and_a_repaired_store_loses_none(n
     words = ("topics", "recover", f"{TOPIC}-0")
     committed(nodes, COUNT + 2)
     shown = nodes.read(*words, status=1)
-    assert (shown["StartOffset"], shown["Recovered"]) == (COUNT + 2, False)
-    assert shown["CommittedOffsets"] == {GROUP: COUNT + 2}
-    assert nodes.read(*words, "--start-offset", 100, status=1)["StartOffset"] == 100
+    assert (shown["start_offset"], shown["recovered"]) == (COUNT + 2, False)
+    assert shown["committed_offsets"] == {GROUP: COUNT + 2}
+    assert nodes.read(*words, "--start-offset", 100, status=1)["start_offset"] == 100
     done = nodes.read(*words, "--accept-data-loss")
-    assert (done["StartOffset"], done["LeaderEpoch"], done["Recovered"]) == (COUNT + 2, 1, True)
+    assert (done["start_offset"], done["leader_epoch"], done["recovered"]) == (COUNT + 2, 1, True)
     event = nodes.await_event(1, "log_given_up", mark)
     assert event["start_offset"] == COUNT + 2
     produced(nodes, 0)

@@ -1,7 +1,6 @@
 """Whose markers nodes believe, and what an operator sees and does where one is refused; from outside."""
 
 import asyncio
-import json
 import struct
 from pathlib import Path
 from typing import Any
@@ -64,8 +63,8 @@ def committed(nodes: Nodes, topic: str) -> list[bytes]:
 def partition_leaders(nodes: Nodes, topic: str) -> dict[int, NodeId]:
     """Node ids by partition, of those that are led."""
     (described,) = nodes.read("topics", "describe", "--topic", topic)
-    rows = described["Partitions"]
-    return {each["Partition"]: NodeId(each["Leader"]) for each in rows if each["Leader"] is not None}
+    rows = described["partitions"]
+    return {each["partition"]: NodeId(each["leader"]) for each in rows if each["leader"] is not None}
 
 
 def open_producers(address: tuple[str, int], topic: str, index: int) -> dict[int, int]:
@@ -175,8 +174,8 @@ def test_a_wedged_transaction_is_seen_survives_leaders_and_ends_as_it_was_decide
         nodes.await_followed()
         assert_wedged(nodes, wedged, free)
         done = nodes.read("transactions", "force-terminate", "--transactional-id", "victim")
-        assert done["TransactionState"] == "PrepareCommit"
-        assert nodes.read("transactions", "find-hanging") == []
+        assert done["transaction_state"] == "PrepareCommit"
+        assert nodes.read("transactions", "find-hanging") == {"hanging": [], "set_aside": []}
         assert nodes.read("health")["set_aside"] == 0
         assert committed(nodes, "t") == [b"kept", b"kept", b"stray"]
 
@@ -190,32 +189,32 @@ def assert_described(nodes: Nodes, wedged: int) -> None:
 
     def look() -> dict[str, Any] | None:
         described: dict[str, Any] = nodes.read("transactions", "describe", "--transactional-id", "victim")
-        return described if described["SetAside"] else None
+        return described if described["set_aside"] else None
 
     described = wait_for("it is wedged", look)
-    assert described["TransactionState"] == "PrepareCommit"
+    assert described["transaction_state"] == "PrepareCommit"
     wait_for(
         "the other partition has its marker",
         lambda: (
-            nodes.read("transactions", "describe", "--transactional-id", "victim")["TopicPartitions"]
+            nodes.read("transactions", "describe", "--transactional-id", "victim")["topic_partitions"]
             == [f"t-{wedged}"]
         ),
     )
-    (row,) = described["SetAside"]
-    assert (row["Kind"], row["Topic"], row["Partition"], row["ErrorCode"]) == ("wedged", "t", wedged, 47)
-    assert row["SinceMs"] > 0
-    assert "INVALID_PRODUCER_EPOCH" in row["Reason"]
-    assert "being written" not in described["Explanation"]
-    assert f"t-{wedged} (error 47" in described["Explanation"]
+    (row,) = described["set_aside"]
+    assert (row["kind"], row["topic"], row["partition"], row["error_code"]) == ("wedged", "t", wedged, 47)
+    assert row["since_ms"] > 0
+    assert "INVALID_PRODUCER_EPOCH" in row["reason"]
+    assert "being written" not in described["explanation"]
+    assert f"t-{wedged} (error 47" in described["explanation"]
     assert "marker of victim on t-" in nodes.run("health")
-    assert [each["Partition"] for each in nodes.read("health")["set_aside_rows"]] == [wedged]
+    assert [each["partition"] for each in nodes.read("health")["set_aside_rows"]] == [wedged]
 
 
 def assert_wedged(nodes: Nodes, wedged: int, free: int) -> None:
     """So do ``find-hanging`` and the metric."""
     assert_described(nodes, wedged)
-    found = json.loads(nodes.run("transactions", "find-hanging", "--format", "json", status=1))
-    assert [(each["Kind"], each["Key"], each["Partition"]) for each in found] == [
+    found = nodes.read("transactions", "find-hanging", status=1)["set_aside"]
+    assert [(each["kind"], each["key"], each["partition"]) for each in found] == [
         ("wedged", "victim", wedged)
     ]
     leader = nodes.leader()

@@ -47,7 +47,7 @@ def await_deleted(nodes: Nodes, end: int) -> None:
 
     def look() -> bool:
         (row,) = nodes.read("get-offsets", "--topic", TOPIC, "--time", "earliest")
-        return int(row["Offset"]) == end
+        return int(row["offset"]) == end
 
     wait_for(f"the log begins at {end}", look)
 

@@ -32,7 +32,7 @@ def committed(nodes: Nodes, transactional_id: str, *values: bytes) -> None:
         made.produce(TOPIC, value, partition=0)
         made.commit_transaction(WAIT_S)
     words = ("transactions", "describe", "--transactional-id", transactional_id)
-    wait_for("its last marker", lambda: nodes.read(*words)["TransactionState"] == "CompleteCommit")
+    wait_for("its last marker", lambda: nodes.read(*words)["transaction_state"] == "CompleteCommit")
 
 
 def opened(nodes: Nodes, transactional_id: str, value: bytes) -> confluent_kafka.Producer:

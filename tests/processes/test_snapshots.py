@@ -61,7 +61,7 @@ def nodes(small_snapshots: Nodes) -> Nodes:
 def log_end(nodes: Nodes, node_id: int) -> int:
     """Where a node's Raft log ends, as the leader knows it."""
     rows = nodes.read("quorum", "describe", "--replication")
-    (end,) = [row["LogEndOffset"] for row in rows if row["NodeId"] == node_id]
+    (end,) = [row["log_end_offset"] for row in rows if row["node_id"] == node_id]
     return int(end)
 
 

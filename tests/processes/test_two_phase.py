@@ -97,12 +97,12 @@ def test_the_proposals_second_example(nodes: Nodes) -> None:
     refused(ErrorCode.INVALID_REQUEST, producer.init, keep=True, pair=(second, MAX - 1))
 
     (row,) = nodes.read("transactions", "list", "--two-phase")
-    assert (row["TransactionalId"], row["TransactionState"], row["IsKept"]) == (
+    assert (row["transactional_id"], row["transaction_state"], row["is_kept"]) == (
         producer.name,
         "Ongoing",
         True,
     )
-    assert row["TwoPhaseOpenMs"] > 0
+    assert row["two_phase_open_ms"] > 0
     with host_killed(nodes, producer.topic):
         third = producer.end((second, MAX - 1))  # 9
         assert third is not None
@@ -141,13 +141,13 @@ def require_described(nodes: Nodes, name: str, first: int, second: int, third: i
         f"producer id {second}; its next transaction has producer id {third}, epoch 0."
     )
     document = nodes.read(*which)
-    assert (document["TransactionState"], document["ProducerId"], document["ProducerEpoch"]) == (
+    assert (document["transaction_state"], document["producer_id"], document["producer_epoch"]) == (
         "PrepareCommit",
         first,
         MAX,
     )
-    assert document["TopicPartitions"] == [f"t-{name}-0"]
-    assert document["Explanation"].endswith(said)
+    assert document["topic_partitions"] == [f"t-{name}-0"]
+    assert document["explanation"].endswith(said)
     assert nodes.run(*which).splitlines()[-1].endswith(said)
 
 

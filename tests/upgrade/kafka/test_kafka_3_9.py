@@ -4,7 +4,6 @@ Twice through: to the fence and back, and to the end, as docs/upgrade-from-zooke
 a broker of Kafka gave to a client, and every block that our quorum gave to anyone, is in one list.
 """
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 
 from fencepost.cli.migrate_preflight import NEW_SAYS, OLD_ENDS, OLD_SAYS
 from tests.clients.players import NotHere
-from tests.harness.command import in_process, stdout_of
+from tests.harness.command import contents, in_process, stdout_of
 from tests.harness.nodes import Nodes, wait_for
 from tests.upgrade.kafka import broker as kafka
 from tests.upgrade.world import Askers, nodes_own_blocks, require_no_overlap, upgrading
@@ -159,7 +158,7 @@ def test_real_brokers_are_told_the_truth_there_back_and_to_the_end(
 def _preflight_says_what_comes(connect: str, tmp_path: Path) -> None:
     looked = in_process("migrate", "preflight", "--zookeeper", connect, "--watch", "0.1", "--format", "json",
                         "--dir", tmp_path / "none")  # fmt: skip
-    found = json.loads(stdout_of(looked, 1))
+    found = contents(stdout_of(looked, 1))
     assert (found["verdict"], found["blocking"]) == ("cuts-off", [])
     assert [(each["broker_id"], each["protocol"], each["known_from"], each["starts_again"])
             for each in found["brokers"]] == [
