@@ -5,6 +5,7 @@ Stop    who waits is answered, then the logs are flushed and closed.
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any
@@ -26,6 +27,7 @@ from fencepost.broker.log_maintenance import LogMaintenance
 from fencepost.broker.log_settings import log_config
 from fencepost.broker.markers import MarkersEndpoint
 from fencepost.broker.offsets import OffsetsEndpoint
+from fencepost.broker.partition_reports import PartitionReports
 from fencepost.broker.partitions import Partitions
 from fencepost.broker.placement_requests import PlacementRequests
 from fencepost.broker.produce import ProduceEndpoint
@@ -74,6 +76,7 @@ class DataPlane:
         self._partitions = Partitions(
             directories, BrokerId(config.node_id), log_config(config), clock_ms=clock.now_ms, log=log
         )
+        self.reports = PartitionReports(self._partitions, clock_ms=lambda: time.monotonic_ns() // 1_000_000)
         self.topics = TopicCache(clients.topics, self._partitions, is_unfenced=is_unfenced, rng=rng, log=log)
         self._unknown = UnknownPartitions(self._partitions, self.topics)
         self._verifier = Verifier(clients.coordinators, rng=rng, log=log)

@@ -169,6 +169,7 @@ class Broker:
             membership,
             heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
             on_heartbeat=self._on_heartbeat,
+            reports=self._data.reports,
             rng=rng,
             log=self._log,
         )

@@ -3,7 +3,8 @@
 import asyncio
 import uuid
 from collections.abc import Callable
-from typing import Protocol
+from pathlib import Path
+from typing import NamedTuple, Protocol
 
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.records.types import Term
@@ -14,6 +15,16 @@ class Waits(Protocol):
 
     def partition_moved(self) -> None:
         """More can be read, or the partition is gone."""
+
+
+class OfflineLog(NamedTuple):
+    """A log that cannot be used, and of which topic it is; None: not even that is known."""
+
+    reason: str
+    topic_id: uuid.UUID | None
+    generation: int
+    path: Path | None = None  # None: the log is lost
+    placed_id: uuid.UUID | None = None  # of which topic the cluster takes it to be
 
 
 class Partition:

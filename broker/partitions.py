@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
@@ -25,7 +25,7 @@ from fencepost.broker.log.shapes import LogConfig
 from fencepost.broker.log_directories import NOT_MADE, FoundLog, LogDirectories
 from fencepost.broker.log_settings import with_topic_settings
 from fencepost.broker.off_loop import off_loop
-from fencepost.broker.partition import Partition
+from fencepost.broker.partition import OfflineLog, Partition
 from fencepost.controller.topics import TopicConfig
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import BrokerId, Offset, Term
@@ -42,15 +42,6 @@ PARTITIONS_AT_ONCE_MAX: Final = 1_000
 """Looked at in one step of the loop, when all topics are compared with what is hosted: a microsecond each."""
 
 _NONE_HERE: Final[Mapping[int, Partition]] = {}
-
-
-class _Offline(NamedTuple):
-    """A log that cannot be used, and of which topic it is; None: not even that is known."""
-
-    reason: str
-    topic_id: uuid.UUID | None
-    generation: int
-    path: Path | None = None  # None: the log is lost
 
 
 class Partitions:
@@ -73,7 +64,7 @@ class Partitions:
         self._limited_log = LimitedLog(log)
         self._by_name: dict[tuple[str, int], Partition] = {}
         self._by_id: dict[uuid.UUID, dict[int, Partition]] = {}  # by topic and index
-        self._offline: dict[tuple[str, int], _Offline] = {}
+        self._offline: dict[tuple[str, int], OfflineLog] = {}
         self._configs: dict[uuid.UUID, tuple[int, LogConfig]] = {}  # of topics hosted here, with the digest
         self._lock = asyncio.Lock()
         self._moved: set[Partition] = set()
@@ -95,6 +86,11 @@ class Partitions:
     def is_offline(self, topic: str, index: int) -> bool:
         """It is hosted here, but its log cannot be used."""
         return (topic, index) in self._offline
+
+    def offline(self) -> set[tuple[uuid.UUID, int]]:
+        """Topic id and index of those that ``is_offline``, as far as their topics are known."""
+        ids = ((each.placed_id or each.topic_id, index) for (_, index), each in self._offline.items())
+        return {(topic_id, index) for topic_id, index in ids if topic_id is not None}
 
     @property
     def generation(self) -> int:
@@ -247,6 +243,7 @@ class Partitions:
                 await self._remember(found, placed.leader_epoch)
             return
         if lost is not None and lost.topic_id in (None, topic_id) and not given_up:
+            self._offline[topic, index] = lost._replace(placed_id=topic_id)
             return
         async with self._lock:
             found = self._by_name.get((topic, index))
@@ -354,7 +351,7 @@ class Partitions:
         *,
         doing: str,
     ) -> None:
-        self._offline[topic, index] = _Offline(reason, topic_id, self._generation, path)
+        self._offline[topic, index] = OfflineLog(reason, topic_id, self._generation, path)
         self._log.error("partition_offline", partition=f"{topic}-{index}", doing=doing, reason=reason)
 
     async def _delete(self, partition: Partition) -> None:
@@ -367,7 +364,7 @@ class Partitions:
             await off_loop(partial(self._directories.delete, topic, index, topic_id, partition.log))
         except OSError as error:
             self._log.error("partition_not_deleted", partition=str(partition), reason=str(error))
-            self._offline[topic, index] = _Offline(
+            self._offline[topic, index] = OfflineLog(
                 str(error), topic_id, self._generation, partition.log.directory
             )
             return

@@ -13,7 +13,7 @@ import asyncio
 import dataclasses
 from collections.abc import Callable
 from random import Random
-from typing import Final
+from typing import Final, Protocol
 
 from structlog.typing import FilteringBoundLogger
 
@@ -21,6 +21,7 @@ from fencepost.broker.exit_reason import Membership
 from fencepost.broker.retry import CALL_FAILURES, Retry
 from fencepost.controller.brokers import Heartbeat, HeartbeatStatus, RegisterBroker
 from fencepost.controller.errors import ApiError, StaleBrokerEpoch
+from fencepost.records.partition_report import PartitionReport
 from fencepost.records.types import BrokerEpoch
 from fencepost.wire.client import ControllerClient
 from fencepost.wire.k62_broker_registration import BROKER_REGISTRATION
@@ -31,6 +32,16 @@ CALL_TIMEOUT_S: Final = 2.0
 
 HEARTBEAT_MS_WHILE_FENCED: Final = 100
 """Until unfenced, so that a start takes no heartbeat interval."""
+
+
+class Reports(Protocol):
+    """What heartbeats say of the broker's partitions (partition_reports.py)."""
+
+    def next(self, epoch: BrokerEpoch, *, leaving: bool = False) -> tuple[PartitionReport, ...]:
+        """For the next heartbeat."""
+
+    def answered(self) -> None:
+        """The controller has what ``next`` returned last."""
 
 
 class Registration:
@@ -44,6 +55,7 @@ class Registration:
         *,
         heartbeat_interval_ms: int,
         on_heartbeat: Callable[[], None],
+        reports: Reports,
         rng: Random,
         log: FilteringBoundLogger,
     ) -> None:
@@ -55,6 +67,7 @@ class Registration:
         self._membership = membership
         self._heartbeat_interval_ms = heartbeat_interval_ms
         self._on_heartbeat = on_heartbeat
+        self._reports = reports
         self._rng = rng
         self._log = log
         self._epoch: BrokerEpoch | None = None
@@ -156,8 +169,16 @@ class Registration:
     async def _heartbeat(self, epoch: BrokerEpoch, *, want_shut_down: bool = False) -> HeartbeatStatus:
         # The epoch is the offset of our own RegisterBrokerRecord: a broker that replicates no metadata
         # has seen as much of the log as concerns it.
-        request = Heartbeat(self._request.broker_id, epoch, epoch, want_shut_down=want_shut_down)
-        return await self._controllers.call(BROKER_HEARTBEAT, request, timeout_s=CALL_TIMEOUT_S)
+        request = Heartbeat(
+            self._request.broker_id,
+            epoch,
+            epoch,
+            want_shut_down=want_shut_down,
+            reports=self._reports.next(epoch, leaving=want_shut_down),
+        )
+        status = await self._controllers.call(BROKER_HEARTBEAT, request, timeout_s=CALL_TIMEOUT_S)
+        self._reports.answered()
+        return status
 
     async def _pause(self, seconds: float) -> None:
         """Sleep, unless the registration goes stale meanwhile."""

@@ -1,7 +1,8 @@
 """``fencepost topics recover``: start a partition again, empty, whose log is lost or damaged beyond repair.
 
-Start       the highest of --start-offset and of every group's committed offset: so no group takes a new
-            record for one that it has read. What an unfinished transaction will commit is not known to it.
+Start       the highest of --start-offset, of every group's committed offset, and of the end that its broker
+            has reported: so no group takes a new record for one that it has read. What an unfinished
+            transaction will commit is not known to it.
 Refused     while the partition's broker is away, as it may have the log, and while the log can be read.
 """
 
@@ -57,6 +58,7 @@ def recover(
 ) -> int:
     """Start a partition again, empty, whose log is lost: in a new leader epoch, above all committed offsets.
 
+    The end that its broker reported last, within a minute or so before the loss, counts, too.
     Its broker must run and say that the log is lost or damaged. Bring the log back if you can, or try
     'fencepost storage repair': this gives all records of the partition up. What is there of them is renamed
     to *.lost in the log directory. --start-offset is for readers that keep their offsets elsewhere: name an
@@ -72,15 +74,14 @@ def recover(
     brokers = find_brokers(directory, bootstrap_server, command_config)
     found = run(brokers, lambda calls: _look(calls, topic, index))
     start = max((start_offset, *found.committed.values()))
-    done: PartitionRecovered | None = None
-    if accept_data_loss:
-        controllers = find_target(directory, bootstrap_controller, command_config)
-        done = ask(controllers, RECOVER_PARTITION, RecoverPartition(topic, index, start))
+    controllers = find_target(directory, bootstrap_controller, command_config)
+    request = RecoverPartition(topic, index, start, dry_run=not accept_data_loss)
+    recovered = ask(controllers, RECOVER_PARTITION, request)
     if output_format == JSON:
-        echo_json(_document(name, found, start, done))
+        echo_json(_document(name, found, recovered, done=accept_data_loss))
     else:
-        click.echo("\n".join(_lines(name, found, start, done)))
-    return 0 if done is not None else NOT_DONE
+        click.echo("\n".join(_lines(name, found, recovered, done=accept_data_loss)))
+    return 0 if accept_data_loss else NOT_DONE
 
 
 def _parsed(name: str) -> tuple[str, int]:
@@ -95,8 +96,9 @@ async def _look(brokers: Brokers, topic: str, index: int) -> Found:
     """Raises Failed: the log can be read, or no broker says that it cannot."""
     query = ListOffsets((OffsetQuery(topic, index, LATEST),))
 
-    async def code() -> int:
-        answer = await brokers.ask_leader(topic, index, LIST_OFFSETS, query)
+    async def code() -> int:  # of the broker that has the replica: a log that is offline has no leader
+        (replica, *_) = (await brokers.partition(topic, index)).replica_nodes
+        answer = await brokers.ask_node(replica, LIST_OFFSETS, query)
         return answer.partitions[0].error_code
 
     said = await brokers.with_retries(code)
@@ -120,12 +122,13 @@ def _has(transaction: DescribedTransaction, topic: str, index: int) -> bool:
     return any(each.topic == topic and index in each.partition_ids for each in transaction.partitions)
 
 
-def _document(name: str, found: Found, start: int, done: PartitionRecovered | None) -> dict[str, Any]:
+def _document(name: str, found: Found, recovered: PartitionRecovered, *, done: bool) -> dict[str, Any]:
     return {
         "Partition": name,
-        "StartOffset": start,
-        "LeaderEpoch": None if done is None else done.leader_epoch,
-        "Recovered": done is not None,
+        "StartOffset": recovered.start_offset,
+        "LeaderEpoch": recovered.leader_epoch if done else None,
+        "Recovered": done,
+        "ReportedEnd": recovered.reported_end if recovered.reported_end >= 0 else None,
         "CommittedOffsets": found.committed,
         "Transactions": [
             {"TransactionalId": each.transactional_id, "ProducerId": each.producer_id, "State": each.state}
@@ -134,11 +137,14 @@ def _document(name: str, found: Found, start: int, done: PartitionRecovered | No
     }
 
 
-def _lines(name: str, found: Found, start: int, done: PartitionRecovered | None) -> Iterator[str]:
-    if done is None:
-        yield f"{name}: would be started again, empty, at offset {start}. All its records are given up."
+def _lines(name: str, found: Found, recovered: PartitionRecovered, *, done: bool) -> Iterator[str]:
+    start, epoch = recovered.start_offset, recovered.leader_epoch
+    if done:
+        yield f"{name}: started again, empty, at offset {start}, in leader epoch {epoch}."
     else:
-        yield f"{name}: started again, empty, at offset {start}, in leader epoch {done.leader_epoch}."
+        yield f"{name}: would be started again, empty, at offset {start}. All its records are given up."
+    if recovered.reported_end >= 0:
+        yield f"Its broker reported last that the log ends at offset {recovered.reported_end}."
     for group, offset in sorted(found.committed.items()):
         yield f"Group {group} has committed offset {offset}."
     for each in found.transactions:
@@ -146,5 +152,5 @@ def _lines(name: str, found: Found, start: int, done: PartitionRecovered | None)
             f"Transaction of {each.transactional_id} (producer {each.producer_id}, {each.state}): what it "
             "wrote there is given up, its marker ends nothing."
         )
-    if done is None:
+    if not done:
         yield "Nothing was changed. The same command with --accept-data-loss does it."

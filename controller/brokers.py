@@ -25,6 +25,7 @@ from fencepost.controller.errors import (
 )
 from fencepost.controller.view import MutableView, Table, View, decode_int_key, encode_int_key
 from fencepost.records.invariant import invariant
+from fencepost.records.partition_report import PartitionReport
 from fencepost.records.schema import (
     BrokerEndpoint,
     BrokerFeature,
@@ -103,9 +104,7 @@ class Heartbeat:
     current_metadata_offset: int
     want_fence: bool = False
     want_shut_down: bool = False
-
-
-"""The controller's response to a heartbeat."""
+    reports: tuple[PartitionReport, ...] = ()  # see partition_reports.py
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +321,8 @@ def replay_register(view: MutableView, record: RegisterBrokerRecord) -> None:
 
 def replay_change(view: MutableView, record: BrokerRegistrationChangeRecord) -> None:
     """Total. Kafka's rule: the epoch must be the current one."""
-    cluster_version.advance(view)
+    if not record.partition_reports:  # which change no registration
+        cluster_version.advance(view)
     broker = view.get(BROKERS, record.broker_id)
     invariant(
         broker is not None and broker.epoch == record.broker_epoch,

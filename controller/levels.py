@@ -30,6 +30,7 @@ from fencepost.records.levels import (
     GROUP_AWARE_INIT,
     GROUP_LOG,
     PARTITION_RECOVERY,
+    PARTITION_REPORTS,
     TRANSACTIONS_V2,
     TWO_PHASE_COMMIT,
 )
@@ -113,6 +114,11 @@ def require_group_aware_init(view: View) -> None:
 def require_partition_recovery(view: View) -> None:
     """Raises UnsupportedVersion while a voter may be there that keeps no starts of partitions."""
     _require(view, PARTITION_RECOVERY, "starting a lost partition again")
+
+
+def keeps_partition_reports(view: View) -> bool:
+    """What brokers report of their partitions may be written."""
+    return in_force(view) >= PARTITION_REPORTS
 
 
 def require_changed_topics(view: View) -> None:

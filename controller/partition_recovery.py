@@ -2,7 +2,8 @@
 
 Epoch       a new leader epoch: its broker makes a log only in a leader epoch in which it has made none.
 Start       the log begins at an offset that the operator's command found to be above all that is committed,
-            never below an earlier start. Consumers behind it are out of range, none skips new records.
+            never below an earlier start, nor below the end that its broker reported last
+            (partition_reports.py). Consumers behind it are out of range, none skips new records.
 Directory   the partition is placed anew, in the directory that its broker has registered now.
 Source      Kafka has no such command: unclean leader election, PartitionChangeRecord.
 """
@@ -15,7 +16,14 @@ from fencepost.controller import cluster_version, levels
 from fencepost.controller.brokers import BROKERS
 from fencepost.controller.decision import Decision
 from fencepost.controller.errors import InvalidRequest
-from fencepost.controller.topics import PARTITIONS, STARTED_AT, find, find_by_id
+from fencepost.controller.topics import (
+    OFFLINE_PARTITIONS,
+    PARTITION_ENDS,
+    PARTITIONS,
+    STARTED_AT,
+    find,
+    find_by_id,
+)
 from fencepost.controller.view import MutableView, View
 from fencepost.records.invariant import invariant
 from fencepost.records.schema import PartitionChangeRecord
@@ -25,19 +33,21 @@ START_OFFSET_MAX: Final = 2**62
 """Above what any log reaches, and far from where an offset no longer fits."""
 
 
-class RecoverPartition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Start a partition again, at ``start_offset``. API key 20043."""
+class RecoverPartition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Start a partition again, at ``start_offset`` or higher; ``dry_run``: only say where. API key 20043."""
 
     topic: str
     partition: int
     start_offset: int
+    dry_run: bool = False
 
 
 class PartitionRecovered(msgspec.Struct, frozen=True):
-    """The partition's new leader epoch, and where its log begins."""
+    """The partition's new leader epoch, and where its log begins. ``reported_end``: -1 if none was."""
 
     leader_epoch: int
     start_offset: int
+    reported_end: int = -1
 
 
 def decide_recover(view: View, request: RecoverPartition) -> Decision[PartitionRecovered]:
@@ -54,20 +64,20 @@ def decide_recover(view: View, request: RecoverPartition) -> Decision[PartitionR
             f"the broker of {request.topic}-{request.partition} is fenced or not registered: start it first; "
             "it may have the log"
         )
+    if not 0 <= request.start_offset <= START_OFFSET_MAX:
+        raise InvalidRequest(f"start offset {request.start_offset}: expected 0 to {START_OFFSET_MAX}")
     before, _ = view.get(STARTED_AT, key) or (0, 0)
-    if not before <= request.start_offset <= START_OFFSET_MAX:
-        raise InvalidRequest(
-            f"start offset {request.start_offset}: expected {before}, where the partition was started "
-            f"before, to {START_OFFSET_MAX}"
-        )
+    reported = view.get(PARTITION_ENDS, key)
+    start = max(request.start_offset, before, reported or 0)
     record = PartitionChangeRecord(
         partition_id=request.partition,
         topic_id=topic.topic_id,
         leader=kept.leader,
         directories=(broker.directory_id,),
-        start_offset=request.start_offset,
+        start_offset=start,
     )
-    return Decision((record,), PartitionRecovered(kept.leader_epoch + 1, request.start_offset))
+    recovered = PartitionRecovered(kept.leader_epoch + 1, start, -1 if reported is None else reported)
+    return Decision(() if request.dry_run else (record,), recovered)
 
 
 def replay(view: MutableView, record: PartitionChangeRecord) -> None:
@@ -81,6 +91,8 @@ def replay(view: MutableView, record: PartitionChangeRecord) -> None:
         return
     if record.leader != _AS_BEFORE:
         kept = msgspec.structs.replace(kept, leader=record.leader, leader_epoch=kept.leader_epoch + 1)
+        if view.get(OFFLINE_PARTITIONS, key) is not None:
+            view.delete(OFFLINE_PARTITIONS, key)
     if record.directories:
         kept = msgspec.structs.replace(kept, directories=record.directories)
     view.put(PARTITIONS, key, kept)

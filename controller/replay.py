@@ -14,6 +14,7 @@ from fencepost.controller import (
     features,
     migration,
     partition_recovery,
+    partition_reports,
     producer_ids,
     topics,
     voters,
@@ -60,7 +61,7 @@ def _nothing_at(view: MutableView, record: object, offset: Offset) -> None:
 REPLAY: Final[dict[type, Callable[[MutableView, Any], None]]] = {
     AccessControlEntryRecord: acls.replay,
     AllocateProducerIdsRecord: producer_ids.replay,
-    BrokerRegistrationChangeRecord: brokers.replay_change,
+    BrokerRegistrationChangeRecord: partition_reports.replay_change,
     ConfigRecord: topics.replay_config,
     FeatureLevelRecord: features.replay,
     NoOpRecord: _nothing,

@@ -12,7 +12,7 @@ import struct
 import uuid
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -22,7 +22,7 @@ from fencepost.controller.errors import ErrorCode
 from fencepost.controller.view import MutableView, Table, View, decode_int_key, encode_int_key
 from fencepost.records.invariant import invariant
 from fencepost.records.schema import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
-from fencepost.records.types import BrokerId
+from fencepost.records.types import BrokerEpoch, BrokerId
 
 TOPIC_NAME_CHARACTERS_MAX: Final = 249  # Kafka's: a directory name of 255 holds it and "-partition"
 TOPIC_RESOURCE: Final = 2  # ConfigRecord.resource_type of a topic
@@ -73,6 +73,16 @@ STARTED_AT: Final[Table[tuple[uuid.UUID, int], tuple[int, int]]] = Table(
     "partition_starts", tuple[int, int], _encode_partition_key, _decode_partition_key
 )
 """(offset, leader epoch) at which a partition whose log was lost was started again: partition_recovery.py."""
+
+PARTITION_ENDS: Final[Table[tuple[uuid.UUID, int], int]] = Table(
+    "partition_ends", int, _encode_partition_key, _decode_partition_key
+)
+"""The highest end of a partition's log that its broker has reported: partition_reports.py."""
+
+OFFLINE_PARTITIONS: Final[Table[tuple[uuid.UUID, int], BrokerEpoch]] = Table(
+    "offline_partitions", BrokerEpoch, _encode_partition_key, _decode_partition_key
+)
+"""The registration of its broker that reported the partition's log offline: partition_reports.py."""
 
 HOSTED: Final[Table[BrokerId, int]] = Table(
     "hosted_partitions", int, encode_int_key, lambda key: BrokerId(decode_int_key(key))
@@ -293,8 +303,9 @@ def replay_remove(view: MutableView, record: RemoveTopicRecord) -> None:
             broker_id = BrokerId(replica)
             view.put(HOSTED, broker_id, (view.get(HOSTED, broker_id) or 0) - 1)
         view.delete(PARTITIONS, key)
-        if view.get(STARTED_AT, key) is not None:
-            view.delete(STARTED_AT, key)
+        for table in _OF_PARTITIONS:
+            if view.get(table, key) is not None:
+                view.delete(table, key)
     collides = collision_key(topic.name)
     if collides is not None:
         view.delete(COLLIDING, collides)
@@ -302,4 +313,5 @@ def replay_remove(view: MutableView, record: RemoveTopicRecord) -> None:
     view.delete(TOPICS, topic.name)
 
 
+_OF_PARTITIONS: Final[tuple[Table[Any, Any], ...]] = (STARTED_AT, PARTITION_ENDS, OFFLINE_PARTITIONS)
 _NO_PARTITION: Final = Partition((), -1, -1)

@@ -18,6 +18,7 @@ from fencepost.controller import cluster_version
 from fencepost.controller.brokers import BROKERS
 from fencepost.controller.decision import Decision
 from fencepost.controller.errors import ErrorCode, InvalidTopic, NotController, UnknownServerError
+from fencepost.controller.partition_reports import is_offline
 from fencepost.controller.topic_creation import require_valid_name
 from fencepost.controller.topics import (
     PARTITIONS,
@@ -231,6 +232,10 @@ def _live(view: View) -> _Live:
     return {broker_id: broker.directory_id for broker_id, broker in view.items(BROKERS) if not broker.fenced}
 
 
+def _is_led(view: View, key: tuple[uuid.UUID, int], kept: Partition, live: _Live) -> bool:
+    return kept.leader in live and not is_offline(view, key, kept)
+
+
 def _described(view: View, topic: Topic, live: _Live) -> TopicMetadata:
     topic_id = topic.topic_id
     partitions = tuple([_partition(view, topic_id, index, live) for index in range(topic.partition_count)])
@@ -243,12 +248,14 @@ def _described(view: View, topic: Topic, live: _Live) -> TopicMetadata:
 
 
 def _partition(view: View, topic_id: uuid.UUID, index: int, live: _Live) -> PartitionMetadata:
-    kept = view.get(PARTITIONS, (topic_id, index))
+    key = (topic_id, index)
+    kept = view.get(PARTITIONS, key)
     if kept is None:  # it is there, or its topic is not: see controller.topics
         return PartitionMetadata(partition_index=index, error_code=ErrorCode.LEADER_NOT_AVAILABLE)
-    led = kept.leader in live
+    led = _is_led(view, key, kept, live)
     offline = tuple([each for each in kept.replicas if each not in live])
-    if led and kept.directories and live[BrokerId(kept.leader)] not in (kept.directories[0], _UNKNOWN):
+    here = live.get(BrokerId(kept.leader), _UNKNOWN)
+    if kept.directories and here not in (kept.directories[0], _UNKNOWN):
         offline = kept.replicas  # the broker has the log, or its directory is lost: it knows
     return PartitionMetadata(
         partition_index=index,
@@ -258,7 +265,7 @@ def _partition(view: View, topic_id: uuid.UUID, index: int, live: _Live) -> Part
         replica_nodes=kept.replicas,
         isr_nodes=kept.replicas,
         offline_replicas=offline,
-        start_offset=-1 if kept.leader_epoch <= 0 else _start_offset(view, (topic_id, index), kept),
+        start_offset=-1 if kept.leader_epoch <= 0 else _start_offset(view, key, kept),
     )
 
 

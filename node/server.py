@@ -18,7 +18,7 @@ from structlog.typing import FilteringBoundLogger
 
 from fencepost.bridge.migrator import Migrator
 from fencepost.bridge.zookeeper_port import ZookeeperPort
-from fencepost.controller import brokers, cluster_version, producer_ids
+from fencepost.controller import brokers, cluster_version, partition_reports, producer_ids
 from fencepost.controller.authorization import Acls, Operation
 from fencepost.controller.brokers import (
     Broker,
@@ -31,6 +31,7 @@ from fencepost.controller.brokers import (
 )
 from fencepost.controller.decision import Decision
 from fencepost.controller.errors import ApiError, ErrorCode, NotController
+from fencepost.controller.partition_reports import EndTimes
 from fencepost.controller.producer_ids import AllocateProducerIds, ProducerIdBlock
 from fencepost.controller.quota import AllocationQuota
 from fencepost.controller.view import View
@@ -43,6 +44,7 @@ from fencepost.quorum.crash_points import Reach
 from fencepost.quorum.port import Outcome, Submit
 from fencepost.quorum.replica import Replica
 from fencepost.quorum.sweep import Sweep
+from fencepost.records.schema import MetadataRecord
 from fencepost.records.types import BrokerEpoch, BrokerId, NodeId, Offset, Term
 from fencepost.settings.config import NodeConfig
 from fencepost.wire.dispatch import Context, Reply, Service, Then, served
@@ -130,6 +132,7 @@ class ControllerServer:
     def _begin(self, now_ms: int) -> None:
         config = self._config
         self.heartbeats = HeartbeatTracker(now_ms, config.broker_session_timeout_ms)
+        self._end_times = EndTimes()
         self._expired_ms = now_ms
         self._quota = AllocationQuota(config.producer_id_allocation_rate, config.producer_id_allocation_burst)
 
@@ -229,6 +232,7 @@ class ControllerServer:
         def decide(view: View, now_ms: int) -> Decision[HeartbeatStatus]:
             decided = brokers.decide_heartbeat(view, request)
             self.heartbeats.record_heartbeat(request.broker_id, now_ms)
+            reported = self._reported(view, request, now_ms)
             clocks = self._replica.firewall.clocks
             agreed_ms = None if clocks is None else clocks.agreed_ms()
             status = replace(
@@ -236,9 +240,16 @@ class ControllerServer:
                 cluster_version=cluster_version.current(view),
                 agreed_ms=-1 if agreed_ms is None else agreed_ms,
             )
-            return Decision(decided.records, status)
+            return Decision((*decided.records, *reported), status)
 
         self._submit(decide, reply, closing=reply)
+
+    def _reported(self, view: View, request: Heartbeat, now_ms: int) -> tuple[MetadataRecord, ...]:
+        are_due = self._end_times.are_due(request, now_ms)
+        records = partition_reports.records_of(view, request, ends_are_due=are_due)
+        if records and are_due:
+            self._end_times.note(request, now_ms)
+        return records
 
     def unregister(self, request: UnregisterBroker, context: Context, reply: Reply[None]) -> None:
         """Unregister a broker (API key 64)."""

@@ -17,13 +17,15 @@ level from which on it is written; what was written below it is read for ever.
   7   no bytes: every broker takes changed settings of a topic, and its new partitions, while it runs.
   8   ACLs are in the metadata log: AccessControlEntryRecord, RemoveAccessControlEntryRecord, their tables.
       No bytes: every broker cleans the logs of compacted topics, so topics may be compacted.
+  9   what brokers report of their partitions is kept: where each log ends, and which are offline, in a tag of
+      BrokerRegistrationChangeRecord and two tables.
 
 Source   the same purpose as Kafka's ``metadata.version``, for what Kafka does not know of.
 """
 
 from typing import Final
 
-LEVEL_MAX: Final = 8
+LEVEL_MAX: Final = 9
 """The highest level that this version reads and writes."""
 
 LEADER_CHANGE_0: Final = 1
@@ -53,6 +55,9 @@ ACLS: Final = 8
 
 COMPACTED_TOPICS: Final = 8
 """From this level on every broker obeys ``cleanup.policy=compact`` and what belongs to it."""
+
+PARTITION_REPORTS: Final = 9
+"""From this level on every voter keeps what brokers report of their partitions."""
 
 
 class LevelTooHigh(Exception):

@@ -14,7 +14,8 @@ from fencepost.records.frame import decode_frame, encode_frame
 from fencepost.records.group_log import ENCODERS, GroupRecord, encode_group_record
 from fencepost.records.group_metadata import GroupMetadata
 from fencepost.records.invariant import CorruptData
-from fencepost.records.schema import MetadataRecord
+from fencepost.records.partition_report import REPORT_BYTES
+from fencepost.records.schema import BrokerRegistrationChangeRecord, MetadataRecord
 from fencepost.records.transaction_log import (
     TransactionForgotten,
     TransactionStateRecord,
@@ -61,6 +62,8 @@ def cost_beside_bytes(record: StateRecord) -> int:
         return RECORD_COST + TOPIC_COST * len(record.partitions or ())
     if type(record) is GroupMetadata:
         return RECORD_COST + MEMBER_COST * len(record.members)
+    if type(record) is BrokerRegistrationChangeRecord:
+        return RECORD_COST + len(record.partition_reports) // REPORT_BYTES * ROW_COST
     return RECORD_COST
 
 

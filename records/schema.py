@@ -28,6 +28,7 @@ INT32: Final = {"kafka_type": "int32"}
 INT64: Final = {"kafka_type": "int64"}
 UINT16: Final = {"kafka_type": "uint16"}
 STRING: Final = {"kafka_type": "string"}
+BYTES: Final = {"kafka_type": "bytes"}
 UUID_: Final = {"kafka_type": "uuid"}
 
 
@@ -216,9 +217,10 @@ class RemoveTopicRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistrationChangeRecord:
-    """A registered broker was fenced, unfenced, or began to shut down.
+    """A registered broker was fenced, unfenced, or began to shut down, or reported on its partitions.
 
-    Source: Kafka BrokerRegistrationChangeRecord (apiKey 17, v2).
+    Source: Kafka BrokerRegistrationChangeRecord (apiKey 17, v2). Ours: tag 1000, since log level 9, see
+    records/partition_report.py.
     """
 
     __type__: ClassVar = EntityType.data
@@ -231,6 +233,7 @@ class BrokerRegistrationChangeRecord:
     fenced: int = field(default=0, metadata={**INT8, "tag": 0})  # 1 fenced, -1 unfenced, 0 unchanged
     in_controlled_shutdown: int = field(default=0, metadata={**INT8, "tag": 1})  # 1 began, 0 unchanged
     log_dirs: tuple[UUID, ...] = field(default=(), metadata={**UUID_, "tag": 2})  # empty: unchanged
+    partition_reports: bytes = field(default=b"", metadata={**BYTES, "tag": 1000})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

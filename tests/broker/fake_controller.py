@@ -34,6 +34,7 @@ from fencepost.controller.transactions.describe import (
     ListTransactions,
     ListTransactionsAnswer,
 )
+from fencepost.records.partition_report import PartitionReport
 from fencepost.records.types import BrokerEpoch, NodeId, ProducerId
 from fencepost.wire.auth import Logins
 from fencepost.wire.dispatch import Api, Context, Endpoint, Reply
@@ -75,6 +76,18 @@ HOST: Final = "127.0.0.1"
 TIMEOUT_S: Final = 30.0  # of a whole test; never reached by one that passes
 SILENCE: Final = object()
 CLUSTER_ID: Final = "clusterclusterclusterg"
+
+
+class NoReports:
+    """A broker that has no partitions."""
+
+    def next(self, _epoch: BrokerEpoch, *, leaving: bool = False) -> tuple[PartitionReport, ...]:
+        del leaving
+        return ()
+
+    def answered(self) -> None: ...
+
+
 UNFENCED: Final = HeartbeatStatus(is_caught_up=True, is_fenced=False, should_shut_down=False)
 LET_GO: Final = HeartbeatStatus(is_caught_up=True, is_fenced=True, should_shut_down=True)
 

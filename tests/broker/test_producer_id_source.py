@@ -28,7 +28,7 @@ from fencepost.records.types import BrokerEpoch, BrokerId, ProducerId
 from fencepost.wire.client import ControllerClient
 from fencepost.wire.k62_broker_registration import BROKER_REGISTRATION
 from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
-from tests.broker.fake_controller import CLUSTER_ID, SILENCE, FakeController, captured_log, play
+from tests.broker.fake_controller import CLUSTER_ID, SILENCE, FakeController, NoReports, captured_log, play
 from tests.together import table
 
 BROKER = BrokerId(3)
@@ -66,6 +66,7 @@ class Stage:
             membership,
             heartbeat_interval_ms=3_600_000,
             on_heartbeat=lambda: None,
+            reports=NoReports(),
             rng=Random(4),
             log=self.log,
         )

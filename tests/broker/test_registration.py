@@ -25,6 +25,7 @@ from fencepost.controller.errors import (
     UnknownServerError,
     UnsupportedVersion,
 )
+from fencepost.records.partition_report import PartitionReport
 from fencepost.records.types import BrokerEpoch, BrokerId
 from fencepost.wire.client import ControllerClient
 from fencepost.wire.dispatch import Api
@@ -52,6 +53,24 @@ DENIED = ClusterAuthorizationFailed(principal="User:secret-of-the-controller", o
 FENCED = HeartbeatStatus(is_caught_up=True, is_fenced=True, should_shut_down=False)
 
 
+REPORT = PartitionReport(uuid.UUID(int=7), 0, 5)
+
+
+class Counted:
+    """What is reported, and how many heartbeats with it were answered."""
+
+    def __init__(self) -> None:
+        self.leaving: list[bool] = []
+        self.answers = 0
+
+    def next(self, _epoch: BrokerEpoch, *, leaving: bool = False) -> tuple[PartitionReport, ...]:
+        self.leaving.append(leaving)
+        return (REPORT,)
+
+    def answered(self) -> None:
+        self.answers += 1
+
+
 class Stage:
     """A controller, a registration that runs against it, and how often a heartbeat was answered."""
 
@@ -62,12 +81,14 @@ class Stage:
         )
         self.log, self.logged = captured_log()
         self.beats = 0
+        self.reports = Counted()
         self.registration = Registration(
             self.client,
             REQUEST,
             Membership("User:broker-3", CLUSTER_ID),
             heartbeat_interval_ms=heartbeat_interval_ms,
             on_heartbeat=self._beat,
+            reports=self.reports,
             rng=Random(2),
             log=self.log,
         )
@@ -269,6 +290,9 @@ def test_leaving_asks_to_be_let_go_until_the_controller_agrees() -> None:
             controller.script(BROKER_HEARTBEAT, RequestTimedOut())
             assert await on.registration.leave(TIMEOUT_S)
             assert [beat.want_shut_down for beat in controller.asked[63][-2:]] == [True, True]
+            assert on.reports.leaving[-2:] == [True, True]
+            assert controller.asked[63][-1].reports == (REPORT,)
+            assert on.reports.answers == len(on.reports.leaving) - 1, "one was not answered"
 
     play_at_once(story)
 

@@ -16,6 +16,7 @@ from fencepost.records.control import KRaftVersion, LeaderChange, SnapshotFooter
 from fencepost.records.group_log import UnknownGroupRecord
 from fencepost.records.group_metadata import GroupForgotten, GroupMember, GroupMetadata, GroupState
 from fencepost.records.offset_commit import OffsetCommitRecord, OffsetForgotten
+from fencepost.records.partition_report import OFFLINE, PartitionReport
 from fencepost.records.schema import (
     AccessControlEntryRecord,
     AllocateProducerIdsRecord,
@@ -35,7 +36,7 @@ from fencepost.records.types import BrokerEpoch, BrokerId, Log, NodeId, Producer
 from fencepost.snapshots.rows import TABLES
 from tests.controller.notes import NOTES, PENDING, Note, known, marker
 from tests.controller.own_log import OtherLogsTable, guarded, log_of
-from tests.controller.worlds import changed, registered
+from tests.controller.worlds import changed, registered, reported
 
 TOPIC = uuid.UUID(int=0x70)
 BROKER, EPOCH = BrokerId(1), BrokerEpoch(100)
@@ -104,6 +105,10 @@ LIFE: list[Any] = [
     TopicRecord(name="a.b", topic_id=TOPIC),
     PartitionRecord(
         partition_id=0, topic_id=TOPIC, replicas=(1,), isr=(1,), leader=1, leader_epoch=0, partition_epoch=0
+    ),
+    *(
+        reported(PartitionReport(TOPIC, 0, end), broker_id=BROKER, epoch=EPOCH)
+        for end in (7, OFFLINE, 8, OFFLINE)
     ),
     PartitionChangeRecord(partition_id=0, topic_id=TOPIC, leader=1, start_offset=500),
     ConfigRecord(resource_type=2, resource_name="a.b", name="retention.ms", value="1"),

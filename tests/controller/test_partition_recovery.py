@@ -14,10 +14,11 @@ from fencepost.controller.partition_recovery import (
     decide_recover,
 )
 from fencepost.controller.replay import replay_record
-from fencepost.controller.topics import PARTITIONS, STARTED_AT
+from fencepost.controller.topics import OFFLINE_PARTITIONS, PARTITIONS, STARTED_AT
 from fencepost.controller.view import Overlay
 from fencepost.records.invariant import InvariantViolation
 from fencepost.records.levels import PARTITION_RECOVERY
+from fencepost.records.partition_report import OFFLINE, PartitionReport
 from fencepost.records.schema import (
     FeatureLevelRecord,
     PartitionChangeRecord,
@@ -25,7 +26,7 @@ from fencepost.records.schema import (
     RemoveTopicRecord,
     TopicRecord,
 )
-from tests.controller.worlds import HERE, changed, image, registered
+from tests.controller.worlds import HERE, changed, image, registered, reported
 
 ORDERS, NEW = uuid.UUID(int=7), uuid.UUID(int=8)
 KEY = (ORDERS, 0)
@@ -70,10 +71,30 @@ def test_it_begins_a_leader_epoch_where_its_broker_is_now() -> None:
 def test_a_start_is_never_below_an_earlier_one_and_goes_with_its_topic() -> None:
     view = world()
     recovered(view, 500)
-    with pytest.raises(InvalidRequest, match="expected 500"):
-        recovered(view, 499)
+    assert recovered(view, 499) == PartitionRecovered(2, 500)
     replay_record(view, RemoveTopicRecord(topic_id=ORDERS))
     assert view.get(STARTED_AT, KEY) is None
+
+
+def test_a_start_is_never_below_the_end_that_was_reported() -> None:
+    view = world()
+    replay_record(view, reported(PartitionReport(ORDERS, 0, 700)))
+    assert recovered(view, 500) == PartitionRecovered(1, 700, 700)
+    assert recovered(view, 900) == PartitionRecovered(2, 900, 700)
+
+
+def test_a_dry_run_says_where_it_would_begin_and_changes_nothing() -> None:
+    view = world()
+    replay_record(view, reported(PartitionReport(ORDERS, 0, 700)))
+    decision = decide_recover(view, RecoverPartition("orders", 0, 500, dry_run=True))
+    assert (decision.records, decision.response) == ((), PartitionRecovered(1, 700, 700))
+
+
+def test_a_partition_that_is_started_again_is_not_offline_any_more() -> None:
+    view = world()
+    replay_record(view, reported(PartitionReport(ORDERS, 0, OFFLINE)))
+    recovered(view, 0)
+    assert view.get(OFFLINE_PARTITIONS, KEY) is None
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from fencepost.controller.topic_deletion import decide_delete
 from fencepost.controller.topics import CreateTopics, DeleteTopics, NewTopic
 from fencepost.controller.view import EmptyView, ImageHeader, MutableView, Overlay, View
 from fencepost.records.logged import StateRecord
+from fencepost.records.partition_report import PartitionReport, encode_reports
 from fencepost.records.schema import (
     AllocateProducerIdsRecord,
     BrokerRegistrationChangeRecord,
@@ -71,6 +72,17 @@ def changed(broker_id: int = 1, epoch: int = 100, *, fenced: int = 0, leaving: i
         broker_epoch=BrokerEpoch(epoch),
         fenced=fenced,
         in_controlled_shutdown=leaving,
+    )
+
+
+def reported(
+    *reports: PartitionReport, broker_id: int = 1, epoch: int = 100
+) -> BrokerRegistrationChangeRecord:
+    """A broker reported on partitions."""
+    return BrokerRegistrationChangeRecord(
+        broker_id=BrokerId(broker_id),
+        broker_epoch=BrokerEpoch(epoch),
+        partition_reports=encode_reports(reports),
     )
 
 

@@ -25,11 +25,12 @@ from fencepost.controller.topic_creation import ROWS_PER_PART_MAX
 from fencepost.controller.topics import CreateTopics, DeleteTopics, NewTopic, find
 from fencepost.controller.view import Overlay
 from fencepost.quorum.port import Decide
+from fencepost.records.partition_report import OFFLINE, PartitionReport
 from fencepost.records.schema import PartitionChangeRecord
 from fencepost.wire.dispatch import Context, Reply
 from fencepost.wire.k03_metadata import METADATA, Metadata, MetadataAnswer, TopicQuery
 from fencepost.wire.k32_describe_configs import RESOURCES_MAX, ConfigResource, DescribeConfigs
-from tests.controller.worlds import HERE, changed, image, registered
+from tests.controller.worlds import HERE, changed, image, registered, reported
 from tests.node.bare_server import bare_replica, bare_server
 from tests.together import table
 from tests.wire.answering import Answering
@@ -132,6 +133,33 @@ def test_a_broker_learns_that_a_partition_was_placed_in_a_directory_it_has_no_mo
         first, second = topic.partitions
         assert (first.error_code, first.leader_id, first.offline_replicas) == (ErrorCode.NONE, 1, offline)
         assert second.offline_replicas == (), "the other broker's is as it was"
+
+
+def test_a_partition_that_its_broker_reports_offline_has_no_leader_until_it_says_otherwise() -> None:
+    """As in Kafka for the only replica of a partition in a directory that failed."""
+    stage = Stage()
+    stage.ask(CreateTopics((NewTopic("b", 2, 1),)))
+    topic_id = find(stage.image, "b").topic_id  # type: ignore[union-attr]
+
+    def leaders() -> list[tuple[int, ErrorCode]]:
+        (topic,) = stage.ask(Metadata(None)).topics
+        assert all(each.offline_replicas == () for each in topic.partitions), (
+            "they are placed where they were"
+        )
+        assert stage.ask(asked("b")).topics == (topic,)
+        return [(each.leader_id, each.error_code) for each in topic.partitions]
+
+    led, offline = (1, ErrorCode.NONE), (-1, ErrorCode.LEADER_NOT_AVAILABLE)
+    other = (2, ErrorCode.NONE)
+    assert leaders() == [led, other]
+    replay_record(stage.image, reported(PartitionReport(topic_id, 0, OFFLINE)))
+    assert leaders() == [offline, other]
+    replay_record(stage.image, reported(PartitionReport(topic_id, 0, 5)))
+    assert leaders() == [led, other]
+    replay_record(stage.image, reported(PartitionReport(topic_id, 0, OFFLINE)))
+    assert leaders() == [offline, other]
+    replay_record(stage.image, registered(1, 300, fenced=False))
+    assert leaders() == [led, other], "its broker has started again"
 
 
 def test_a_partition_was_started_again_only_in_the_leader_epoch_of_an_operators_word() -> None:

@@ -51,6 +51,7 @@ from tests.mutants.names import NAMES
 from tests.mutants.offsets import OFFSET_MUTANTS
 from tests.mutants.on_disk import ON_DISK
 from tests.mutants.partition_logs import PARTITION_LOGS
+from tests.mutants.partition_reports import PARTITION_REPORTS
 from tests.mutants.pending_offsets import PENDING_OFFSETS
 from tests.mutants.producer_ids import PRODUCER_IDS
 from tests.mutants.raft import RAFT
@@ -80,6 +81,7 @@ MUTANTS: Final = (
     *ON_DISK,
     *COMPACTION,
     *PARTITION_LOGS,
+    *PARTITION_REPORTS,
     *RESTORING,
     *DIGESTS,
     *DISKS,

@@ -178,8 +178,8 @@ DISKS: Final = (
         "disks-recovered-below-an-earlier-start",
         "a partition never begins below an earlier start",
         "controller/partition_recovery.py",
-        "    before, _ = view.get(STARTED_AT, key) or (0, 0)\n",
-        "    before = 0\n",
+        "    start = max(request.start_offset, before, reported or 0)\n",
+        "    start = max(request.start_offset, reported or 0)\n",
         (RECOVERY + "test_a_start_is_never_below_an_earlier_one_and_goes_with_its_topic",),
     ),
     Mutant(

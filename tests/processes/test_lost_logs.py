@@ -1,5 +1,6 @@
 """A broker that comes back without a log: offline by name, not empty. A lost store costs no log."""
 
+import json
 import shutil
 
 import confluent_kafka
@@ -41,6 +42,12 @@ def committed(nodes: Nodes, offset: int) -> None:
 
 def offsets(nodes: Nodes) -> str:
     return nodes.run("get-offsets", "--topic", TOPIC)
+
+
+def leaders(nodes: Nodes) -> dict[int, int | None]:
+    """By partition, as any broker's Metadata has them."""
+    (topic,) = json.loads(nodes.run("topics", "describe", "--topic", TOPIC, "--format", "json"))
+    return {each["Partition"]: each["Leader"] for each in topic["Partitions"]}
 
 
 def restarted(nodes: Nodes) -> int:
@@ -92,8 +99,11 @@ def test_a_log_that_is_lost_is_offline_by_name_and_a_repaired_store_loses_none(n
     assert not folder.exists()
     produced(nodes, 1)
 
-    # An operator gives it up: it begins anew, above what a group has committed.
+    # An operator gives it up: it begins anew, above its end and what a group has committed.
+    wait_for("its leader is none", lambda: leaders(nodes) == {0: None, 1: 2})
     words = ("topics", "recover", f"{TOPIC}-0")
+    shown = nodes.read(*words, status=1)
+    assert (shown["StartOffset"], shown["ReportedEnd"], shown["CommittedOffsets"]) == (COUNT, COUNT, {})
     committed(nodes, COUNT + 2)
     shown = nodes.read(*words, status=1)
     assert (shown["start_offset"], shown["recovered"]) == (COUNT + 2, False)

@@ -20,6 +20,7 @@ from fencepost.records.control import (
 )
 from fencepost.records.entry import Entry
 from fencepost.records.frame import encode_frame
+from fencepost.records.partition_report import PartitionReport, encode_reports
 from fencepost.records.schema import (
     AccessControlEntryRecord,
     AllocateProducerIdsRecord,
@@ -77,6 +78,7 @@ lone_partitions = st.builds(
     st.tuples(int32, int32),
     uuids,
 )
+reports = tuples(st.builds(PartitionReport, st.uuids(), int32, int64))
 metadata_records: st.SearchStrategy[MetadataRecord] = st.one_of(
     allocations,
     st.builds(
@@ -104,6 +106,7 @@ metadata_records: st.SearchStrategy[MetadataRecord] = st.one_of(
         fenced=int8,
         in_controlled_shutdown=int8,
         log_dirs=tuples(uuids),
+        partition_reports=reports.map(encode_reports),
     ),
     st.builds(FeatureLevelRecord, name=text, feature_level=int16),
     st.just(NoOpRecord()),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from fencepost.records.frame import decode_frame, decode_frame_generally, encode_frame, encode_frame_generally
 from fencepost.records.invariant import CorruptData, InvariantViolation
+from fencepost.records.partition_report import OFFLINE, PartitionReport, encode_reports
 from fencepost.records.schema import (
     METADATA_RECORDS,
     AccessControlEntryRecord,
@@ -109,6 +110,19 @@ VECTORS = [
         "01 11 02 | 00000001 | 0000000000000007"
         "| 03 00 01 01 | 01 01 01 | 02 11 02 ffeeddccbbaa99887766554433221100",
         id="broker-changed-in-every-way",
+    ),
+    pytest.param(
+        BrokerRegistrationChangeRecord(
+            broker_id=ONE,
+            broker_epoch=SEVEN,
+            partition_reports=encode_reports(
+                (PartitionReport(DIRECTORY, 1, 500), PartitionReport(DIRECTORY, 2, OFFLINE))
+            ),
+        ),
+        "01 11 02 | 00000001 | 0000000000000007 | 01 e807 39 39"
+        "| ffeeddccbbaa99887766554433221100 00000001 00000000000001f4"
+        "| ffeeddccbbaa99887766554433221100 00000002 ffffffffffffffff",
+        id="partitions-reported",
     ),
     pytest.param(
         PartitionChangeRecord(

@@ -20,6 +20,7 @@ WRITTEN_FROM_LEVEL = {
     6: {5},
     7: set[int](),
     8: {18, 19},
+    9: set[int](),
 }
 """Keys of records by the log level from which on they are written: an older node halts at others."""
 
