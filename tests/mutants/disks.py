@@ -58,8 +58,8 @@ DISKS: Final = (
         "disks-other-directory-unseen",
         "the controller compares where a partition was placed with what its broker has",
         "coordinator/topic_descriptions.py",
-        "    if led and kept.directories and live[",
-        "    if not led and kept.directories and live[",
+        "    if kept.directories and here not in (kept.directories[0], _UNKNOWN):\n",
+        "    if kept.leader == -2:\n",
         (PLACED + "_in_a_directory_it_has_no_more",),
     ),
     Mutant(
