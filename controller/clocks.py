@@ -3,6 +3,7 @@
 Jumps       within one boot of the machine the wall clock and the boot-time clock go on together; one that
             has left the other by over ``JUMP_MS`` has jumped. Across boots only going back shows
             (``TrustedClock``). Meanwhile nothing is deleted or expired, and time goes on as before the jump.
+            A clock of which the node cannot read what it kept is doubted: it may have jumped meanwhile.
             It ends when the clock is back, when a majority of voters that did not jump agrees with it
             (``agreed_ms``: voters that jumped together have no say), or by an operator's word.
 
@@ -59,8 +60,9 @@ class KeptClock(msgspec.Struct, frozen=True, kw_only=True):
 class TrustedClock:
     """One node's wall clock, believed as long as it follows the boot-time clock."""
 
-    def __init__(self, kept: KeptClock | None, now: Reading) -> None:
-        """``kept``: by the last process of this node; None: this is the first one."""
+    def __init__(self, kept: KeptClock | None, now: Reading, *, is_doubted: bool = False) -> None:
+        """``kept``: by the last process of this node; None: this is the first one, or what was is damaged."""
+        self.is_doubted = is_doubted
         self._ahead_ms = now.wall_ms - now.boottime_ms
         if kept is None:
             return
@@ -77,6 +79,10 @@ class TrustedClock:
         off_ms = now.wall_ms - now.boottime_ms - self._ahead_ms
         return off_ms if abs(off_ms) > JUMP_MS else 0
 
+    def is_believed(self, now: Reading) -> bool:
+        """It has not jumped, as far as the node knows."""
+        return not self.is_doubted and not self.jump_ms(now)
+
     def now_ms(self, now: Reading) -> int:
         """The wall clock; after a jump the time that it would show without."""
         return now.boottime_ms + self._ahead_ms if self.jump_ms(now) else now.wall_ms
@@ -84,10 +90,11 @@ class TrustedClock:
     def accept(self, now: Reading) -> None:
         """An operator says that the wall clock is right."""
         self._ahead_ms = now.wall_ms - now.boottime_ms
+        self.is_doubted = False
 
     def agree(self, now: Reading, majority_ms: int) -> bool:
         """Believe a clock that jumped to where the majority's is (``agreed_ms``). Returns whether it did."""
-        agrees = self.jump_ms(now) != 0 and abs(now.wall_ms - majority_ms) <= JUMP_MS
+        agrees = not self.is_believed(now) and abs(now.wall_ms - majority_ms) <= JUMP_MS
         if agrees:
             self.accept(now)
         return agrees

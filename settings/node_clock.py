@@ -36,6 +36,12 @@ NEXT: Final = (
 )
 
 
+NEXT_IF_DAMAGED: Final = (
+    "whether the clock jumped is not known: nothing is deleted or expired until a majority of voters agrees "
+    "with it, or you type: fencepost storage accept-clock"
+)
+
+
 class _File(msgspec.Struct, frozen=True, kw_only=True):
     clock: KeptClock
     crc32: int
@@ -91,15 +97,15 @@ class NodeClock:
         self._directory = directory
         self._log = log or structlog.get_logger()
         self._read: Callable[[], Reading] = read or machine_reader()
-        now = self._read()
+        now, kept, damage = self._read(), None, ""
         try:
             kept = read_kept(directory)
         except DamagedClock as error:
-            self._log.error("clock_file_damaged", reason=str(error), next="written anew")
-            kept = None
-        self._clock = TrustedClock(kept, now)
+            damage = str(error)
+            self._log.error("clock_file_damaged", reason=damage, next=NEXT_IF_DAMAGED)
+        self._clock = TrustedClock(kept, now, is_doubted=bool(damage))
         self.moved: list[Callable[[int], None]] = []  # called with how many ms a test moves it on
-        self._jumped = False  # as the log says
+        self._jumped = bool(damage)  # as the log says
         self._kept_at_ms: int | None = None  # by the boot-time clock
 
     def now_ms(self) -> int:
@@ -110,12 +116,12 @@ class NodeClock:
         """Whether the clock is one by which something may be deleted or expired."""
         now = self._read()
         self._report(now)
-        return not self._clock.jump_ms(now)
+        return self._clock.is_believed(now)
 
     def unjumped_ms(self) -> int | None:
         """The time, for others; None while the clock is not believed."""
         now = self._read()
-        return None if self._clock.jump_ms(now) else now.wall_ms
+        return now.wall_ms if self._clock.is_believed(now) else None
 
     def agree(self, majority_ms: int) -> None:
         """Voters that did not jump, a majority, say what time it is."""
@@ -130,7 +136,7 @@ class NodeClock:
         self._report(now)
         accepted = self._directory / ACCEPTED
         if accepted.exists():
-            if self._clock.jump_ms(now):
+            if not self._clock.is_believed(now):
                 self._clock.accept(now)
                 self._over("clock_accepted", now)
             self._keep(now)  # before the word is gone: a kill in between takes it again
@@ -142,10 +148,10 @@ class NodeClock:
             self._keep(now)
 
     def _report(self, now: Reading) -> None:
-        jump_ms = self._clock.jump_ms(now)
-        if (jump_ms != 0) == self._jumped:
+        is_believed, jump_ms = self._clock.is_believed(now), self._clock.jump_ms(now)
+        if is_believed != self._jumped:
             return
-        if not jump_ms:
+        if is_believed:
             self._over("clock_is_back", now)
             return
         self._jumped = True
@@ -159,6 +165,8 @@ class NodeClock:
         self._keep(now)
 
     def _keep(self, now: Reading) -> None:
+        if self._clock.is_doubted:
+            return  # or the next process would believe it
         kept = self._clock.kept(now)
         content = msgspec.json.encode(_File(clock=kept, crc32=_checksum(kept))).decode()
         self._kept_at_ms = now.boottime_ms

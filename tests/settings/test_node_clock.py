@@ -125,16 +125,51 @@ def test_it_is_kept_again_after_a_while(machine: Machine) -> None:
     assert found.trusted_ms == WALL_MS + machine.boottime_ms
 
 
-@pytest.mark.parametrize("position", [0, 30, 60, 90, -4])
-def test_a_byte_that_changed_is_named_and_the_file_written_anew(machine: Machine, position: int) -> None:
+def damaged(machine: Machine, position: int) -> bytes:
+    """``clock.json``, of which a byte changed while no process ran."""
     machine.node()
     file = machine.directory / CLOCK
     raw = bytearray(file.read_bytes())
     raw[position] ^= 1
     file.write_bytes(raw)
-    machine.node()
-    assert machine.events == ["clock_file_damaged"]
-    assert read_kept(machine.directory) is not None
+    return bytes(raw)
+
+
+@pytest.mark.parametrize("position", [0, 30, 60, 90, -4])
+@pytest.mark.parametrize("skew_ms", [0, 8 * DAY_MS, -8 * DAY_MS])
+def test_what_a_damaged_file_said_of_a_jump_is_not_taken_for_none(
+    machine: Machine, position: int, skew_ms: int
+) -> None:
+    raw = damaged(machine, position)
+    machine.skew_ms = skew_ms
+    for _ in range(2):
+        clock = machine.node()
+        assert (clock.may_delete(), clock.unjumped_ms()) == (False, None)
+        assert clock.now_ms() == WALL_MS + machine.boottime_ms + skew_ms
+        assert (machine.directory / CLOCK).read_bytes() == raw, "or the next process would believe it"
+    assert machine.events == ["clock_file_damaged"] * 2
+
+
+def test_a_majority_or_an_operator_ends_the_doubt(machine: Machine) -> None:
+    damaged(machine, 30)
+    clock = machine.node()
+    clock.agree(WALL_MS + machine.boottime_ms - 8 * DAY_MS)
+    assert not clock.may_delete()
+    clock.agree(WALL_MS + machine.boottime_ms)
+    assert clock.may_delete()
+    assert machine.node().may_delete(), "it is kept"
+    damaged(machine, 30)
+    clock = machine.node()
+    accept(machine.directory)
+    clock.look()
+    assert clock.may_delete()
+    assert machine.node().may_delete()
+    assert machine.events == [
+        "clock_file_damaged",
+        "clock_agrees_with_a_majority",
+        "clock_file_damaged",
+        "clock_accepted",
+    ]
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
