@@ -7,11 +7,12 @@ of them, so that the disk holds little of it. Then, in one run:
     ingest     the same into tables, by two workers of one core and 2 GB each
     killed     once more into other tables; SIGKILL for a worker in the middle, with all that it started
 
-Exit status 1 if the ingest is slower than ``RATIO_MIN`` of the decoder, a task failed for want of memory, or
-the killed one has other rows.
+Exit status 1 if the ingest is slower than ``RATIO_MIN`` of the decoder, a worker's executor and its Python
+together took more than its 2 GB, or the killed one has other rows.
 """
 
 import argparse
+import contextlib
 import multiprocessing
 import os
 import shutil
@@ -20,9 +21,10 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -34,6 +36,8 @@ BYTES: Final = 20e9
 SEGMENT_BYTES: Final = 250e6
 RATIO_MIN: Final = 0.3
 EXECUTOR_MEMORY: Final = "1g"  # of the 2 GB a worker has: the rest is Python's
+WORKER_BYTES: Final = 2 << 30
+LOOK_SECONDS: Final = 0.5
 
 
 def main() -> int:
@@ -75,7 +79,8 @@ def _measured(home: Path, running: standalone.Cluster) -> int:
     engine = SparkEngine(spark)
     ingest(engine, [files[0].path], str(home / "first"))  # starts Python workers
     begun = time.perf_counter()
-    report = ingest(engine, [str(home / "logs")], str(home / "tables"))
+    with _watched(running) as largest:
+        report = ingest(engine, [str(home / "logs")], str(home / "tables"))
     ingesting = time.perf_counter() - begun
     killer = threading.Timer(ingesting / 2, _kill_one, [running])
     killer.start()
@@ -87,9 +92,44 @@ def _measured(home: Path, running: standalone.Cluster) -> int:
     click.echo(f"decoder, two processes  {megabytes / decoding:>7,.0f} MB/s  {decoding:.1f} s")
     click.echo(f"ingest                  {megabytes / ingesting:>7,.0f} MB/s  {ingesting:.1f} s")
     click.echo(f"with a worker killed    {killed:,} batches")
+    taken = max(largest)
+    click.echo(
+        f"a worker's tasks        {taken / 1e6:>7,.0f} MB of memory at most, of {WORKER_BYTES / 1e6:,.0f}"
+    )
     ratio = decoding / ingesting
     click.echo(f"ratio                   {ratio:>7.2f}  (at least {RATIO_MIN})")
-    return 0 if ratio >= RATIO_MIN and killed == rows and not report.not_read else 1
+    is_small = 0 < taken <= WORKER_BYTES
+    return 0 if ratio >= RATIO_MIN and is_small and killed == rows and not report.not_read else 1
+
+
+@contextlib.contextmanager
+def _watched(running: standalone.Cluster) -> Iterator[list[int]]:
+    """The most memory that what a worker started held at any look, of each worker; known at the end."""
+    largest = [0] * len(running.workers)
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.wait(LOOK_SECONDS):
+            for number, worker in enumerate(running.workers):
+                taken = sum(map(_memory_of, _below(worker.pid)[1:]))
+                largest[number] = max(largest[number], taken)
+
+    looker = threading.Thread(target=look, daemon=True)
+    looker.start()
+    try:
+        yield largest
+    finally:
+        ended.set()
+        looker.join()
+
+
+def _memory_of(process_id: int) -> int:
+    """Bytes of its own in memory, without the files that it has mapped; 0: it is gone."""
+    try:
+        status = Path(f"/proc/{process_id}/status").read_text("utf-8")
+    except OSError:
+        return 0
+    return 1024 * sum(int(line.split()[1]) for line in status.splitlines() if line.startswith("RssAnon:"))
 
 
 def _kill_one(running: standalone.Cluster) -> None:
@@ -99,8 +139,12 @@ def _kill_one(running: standalone.Cluster) -> None:
 
 
 def _below(process_id: int) -> list[int]:
-    children: Any = Path(f"/proc/{process_id}/task/{process_id}/children").read_text().split()
-    return [process_id, *(each for child in children for each in _below(int(child)))]
+    found = [process_id]
+    for thread in Path(f"/proc/{process_id}/task").glob("*/children"):  # a JVM starts them from any thread
+        with contextlib.suppress(OSError):  # it is gone
+            for child in thread.read_text("utf-8").split():
+                found += _below(int(child))
+    return found
 
 
 if __name__ == "__main__":
