@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 from fencepost.records.batch import batch_header
 from fencepost.records.invariant import CorruptData, invariant
 from fencepost.records.named_errors import naming
-from fencepost.records.types import Log, Offset, Term
+from fencepost.records.types import Log, Offset
 from fencepost.records.whole_batches import first_whole
 from fencepost.snapshots.flushes import flush, sync_directory, write_flushed
 from fencepost.snapshots.segments import (
@@ -31,14 +31,14 @@ from fencepost.snapshots.segments import (
     HOLES_MAX,
     LOG_START,
     ArchiveReader,
-    EpochFell,
     Hole,
     Segment,
     TornTail,
     encode_holes,
+    gaps_between,
     list_segments,
     load_holes,
-    scan_segment,
+    sound_part,
 )
 
 SEGMENT_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -88,7 +88,6 @@ class Archive:
         self._segment_bytes = segment_bytes
         self._buffer: list[bytes] = []
         self.buffered_bytes = 0
-        self._holes = load_holes(directory)
         self._rolled: list[_File] = []  # full, not flushed yet
         self._directory_dirty = False
         self._lock = threading.Lock()  # guards what ``sync`` shares with the loop: the three below
@@ -97,6 +96,7 @@ class Archive:
         self._segments = list(list_segments(directory))
         self.cut: Cut | None = None
         self.damage: Damage | None = None  # the first one
+        self._holes = self._named_holes()
         self.end = self._recover()
         self._written_end = self.end
         self.durable_end = self.end
@@ -115,7 +115,7 @@ class Archive:
         After it ``end`` is the offset that the next batch must have; everything before is flushed, and
         ``cut`` is what was taken away, or None. Before ``flushed_end``, up to which the archive was flushed
         and the journal need not reach, nothing is cut but a torn tail.
-        Raises   CorruptData if ``holes.json`` cannot be read.
+        A ``holes.json`` that cannot be read is kept beside a new one, which names what lies between segments.
         """
         directory = root / log.directory
         directory.mkdir(parents=True, exist_ok=True)
@@ -297,7 +297,7 @@ class Archive:
                     self._cut(number, 0, reason)
                     self._segments.pop().path.unlink()  # emptied, and no batch of this name will come
                     break
-            end, position, error = _sound_part(segment)
+            end, position, error = sound_part(segment)
             if error is None:
                 continue
             if end < self._flushed_end and not self._is_torn(number, position, end, error):
@@ -360,6 +360,17 @@ class Archive:
                 self._seal(file)
         sync_directory(self._directory)
 
+    def _named_holes(self) -> tuple[Hole, ...]:
+        try:
+            return load_holes(self._directory)
+        except CorruptData as error:
+            path = self._directory / HOLES_FILE
+            self.damage = Damage(path, 0, LOG_START, str(error))
+            path.replace(path.with_name(f"{HOLES_FILE}.damaged"))
+            gaps = gaps_between(tuple(self._segments))[-HOLES_MAX:]
+            self._save_holes(gaps)
+            return gaps
+
     def _save_holes(self, holes: tuple[Hole, ...]) -> None:
         """Replace the file ``holes.json`` as a whole, durably."""
         replacement = self._directory / f"{HOLES_FILE}.new"
@@ -367,19 +378,3 @@ class Archive:
         replacement.replace(self._directory / HOLES_FILE)
         sync_directory(self._directory)
         self._holes = holes
-
-
-def _sound_part(segment: Segment) -> tuple[Offset, int, CorruptData | None]:
-    """How far a segment is sound: the offset that follows, its position, and what is wrong there."""
-    end, position = segment.base, 0
-    epoch, epoch_began = Term(-1), (end, position)
-    try:
-        for stored in scan_segment(segment):
-            if stored.header.leader_epoch != epoch:
-                epoch, epoch_began = stored.header.leader_epoch, (end, position)
-            end, position = stored.header.end, stored.position + stored.header.size
-    except EpochFell as error:
-        return *epoch_began, error  # the higher epoch may be the wrong one: both go
-    except CorruptData as error:
-        return end, position, error
-    return end, position, None

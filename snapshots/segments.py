@@ -212,3 +212,27 @@ def encode_holes(holes: tuple[Hole, ...]) -> bytes:
     return (
         msgspec.json.encode(_HolesFile(version=1, holes=[(hole.first, hole.end) for hole in holes])) + b"\n"
     )
+
+
+def sound_part(segment: Segment) -> tuple[Offset, int, CorruptData | None]:
+    """How far a segment is sound: the offset that follows, its position, and what is wrong there."""
+    end, position = segment.base, 0
+    epoch, epoch_began = Term(-1), (end, position)
+    try:
+        for stored in scan_segment(segment):
+            if stored.header.leader_epoch != epoch:
+                epoch, epoch_began = stored.header.leader_epoch, (end, position)
+            end, position = stored.header.end, stored.position + stored.header.size
+    except EpochFell as error:
+        return *epoch_began, error  # the higher epoch may be the wrong one: both go
+    except CorruptData as error:
+        return end, position, error
+    return end, position, None
+
+
+def gaps_between(segments: tuple[Segment, ...]) -> tuple[Hole, ...]:
+    """What lies between the batches of one segment and the next, read from all of them."""
+    ends = [sound_part(segment)[0] for segment in segments[:-1]]
+    return tuple(
+        Hole(end, after.base) for end, after in zip(ends, segments[1:], strict=True) if end < after.base
+    )

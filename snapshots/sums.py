@@ -14,7 +14,7 @@ Earlier   versions read past all of this, and write without it. A header and an 
 import enum
 from collections.abc import Iterable
 from hashlib import blake2b
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 from crc32c import crc32c
@@ -22,6 +22,8 @@ from crc32c import crc32c
 from fencepost.records.invariant import CorruptData, InvariantViolation
 from fencepost.snapshots.reader import APPLIED, Reader
 from fencepost.snapshots.rows import decode_header, row_key
+
+T = TypeVar("T")
 
 SEAL: Final = "image.seal"
 BALLOT: Final = "raft.ballot"
@@ -67,11 +69,8 @@ class Seal(NamedTuple):
 
 def read_seal(raw: bytes | None) -> Seal | None:
     """None if there is none, or its own checksum is wrong: it says nothing then."""
-    content = _unsealed(raw)
-    if content is None:
-        return None
-    meta, rows = msgspec.msgpack.decode(content, type=tuple[dict[str, bytes], bytes])
-    return Seal(meta, int.from_bytes(rows, "big"))
+    content = _decoded(raw, tuple[dict[str, bytes], bytes])
+    return None if content is None else Seal(content[0], int.from_bytes(content[1], "big"))
 
 
 def judge(seal: Seal | None, now: Seal) -> Verdict:
@@ -121,10 +120,9 @@ def encode_ballot(term: int, vote: int | None) -> bytes:
 
 def ballot(raw: bytes | None, term: int, vote: int | None) -> tuple[int, int | None]:
     """Term and vote that count: the copy's, unless an earlier version went on from there."""
-    content = _unsealed(raw)
-    if content is None:
+    kept = _decoded(raw, tuple[int, int | None])
+    if kept is None:
         return term, vote
-    kept: tuple[int, int | None] = msgspec.msgpack.decode(content, type=tuple[int, int | None])
     goes_on = term > kept[0] or (term == kept[0] and kept[1] is None)
     return (term, vote) if goes_on else kept
 
@@ -146,7 +144,11 @@ def _sealed(content: bytes) -> bytes:
     return crc32c(content).to_bytes(4, "big") + content
 
 
-def _unsealed(raw: bytes | None) -> bytes | None:
+def _decoded(raw: bytes | None, of: type[T]) -> T | None:
+    """What was sealed; None of a value that is not, or is another name's."""
     if raw is None or crc32c(raw[4:]) != int.from_bytes(raw[:4], "big"):
         return None
-    return raw[4:]
+    try:
+        return msgspec.msgpack.decode(raw[4:], type=of)
+    except msgspec.DecodeError:
+        return None

@@ -114,13 +114,22 @@ class TestHoles:
             pytest.param(b"\x80\x04N.", id="pickle"),
         ],
     )
-    def test_a_bad_holes_file_is_named(self, tmp_path: Path, content: bytes) -> None:
-        filled(tmp_path, 2).close()
+    def test_a_bad_holes_file_is_named_and_made_again(self, tmp_path: Path, content: bytes) -> None:
+        archive = filled(tmp_path, 6)
+        archive.start_at(Offset(100))
+        archive.append(batch(100))
+        archive.close()
         path = tmp_path / Log.METADATA.directory / HOLES_FILE
         path.write_bytes(content)
-        for attempt in (opened, offsets):
-            with pytest.raises(CorruptData, match=str(path)):
-                attempt(tmp_path)
+        with pytest.raises(CorruptData, match=str(path)):
+            offsets(tmp_path)
+        again = opened(tmp_path)
+        assert again.damage is not None
+        assert again.damage.path == path
+        assert (again.end, again.holes(), again.cut) == (101, archive.holes(), None)
+        again.close()
+        assert offsets(tmp_path) == [*range(6), 100]
+        assert path.with_name(f"{HOLES_FILE}.damaged").read_bytes() == content
 
     def test_holes_are_bounded(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(archive_module, "HOLES_MAX", 2)

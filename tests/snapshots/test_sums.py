@@ -133,3 +133,10 @@ def test_a_copy_or_seal_with_a_flipped_bit_says_nothing() -> None:
         assert ballot(kept[:at] + bytes((kept[at] ^ 1,)) + kept[at + 1 :], 9, 1) == (9, 1)
     for at in range(len(seal)):
         assert read_seal(seal[:at] + bytes((seal[at] ^ 1,)) + seal[at + 1 :]) is None
+
+
+def test_the_sealed_value_of_another_name_says_nothing() -> None:
+    """Its checksum is right: two values of a page changed places."""
+    kept, seal = encode_ballot(5, 2), Seal(meta(3, 4), 7).encode()
+    assert ballot(seal, 9, 1) == (9, 1)
+    assert read_seal(kept) is None
