@@ -6,6 +6,7 @@ Mark        store meta ``archive.mark`` = (raft index, image header): up to ther
             The journal is never compacted past it, so what a crash took from the archive's tail is
             found again by walking the journal from the mark with the fence's own test.
 Damage      before the mark is no crash's doing, and the journal may have it no more: the bytes stay.
+Age         an archive that is ahead of its store says that the store is an older one (older_store.py).
 """
 
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from structlog.typing import FilteringBoundLogger
 from fencepost.controller.replay import Applied, apply
 from fencepost.controller.view import EmptyView, ImageHeader, Overlay
 from fencepost.quorum.journal import REGULAR, Journal
+from fencepost.quorum.older_store import note_archives, require_not_older
 from fencepost.records.batch import stamp
 from fencepost.records.entry import Entry, LoggedBatch, decode_entry, decode_records, placed
 from fencepost.records.invariant import invariant
@@ -25,6 +27,7 @@ from fencepost.records.types import LOGS, Log, LogIndex, Offset
 from fencepost.snapshots.archive import Archive
 from fencepost.snapshots.clean_shutdown import forget_clean_shutdown, record_clean_shutdown
 from fencepost.snapshots.store import Store
+from fencepost.snapshots.sums import StoreDamaged
 
 MARK: Final = "archive.mark"
 OFFSET_MAX: Final = Offset(2**63 - 1)
@@ -98,7 +101,22 @@ class Archiver:
                     bytes=archive.cut.size,
                     reason=archive.cut.reason,
                 )
+        if is_new:
+            note_archives(store, self.archives)
+        else:
+            self._require_not_older(journal, applied)
         self._refill(journal, applied)
+
+    def _require_not_older(self, journal: Journal, applied: LogIndex) -> None:
+        """Raises StoreDamaged, the archives closed."""
+        header = self._store.image.header
+        known = self._mark if header.version < self._mark[1].version else (applied, header)
+        try:
+            require_not_older(self._store, self.archives, journal, (LogIndex(known[0]), known[1]))
+        except StoreDamaged:
+            for archive in self.archives.values():
+                archive.close()
+            raise
 
     @property
     def marked_index(self) -> LogIndex:

@@ -4,6 +4,7 @@ Image     every row is read, and their sum held against the seal. A damaged imag
           again from the newest sound snapshot here and the journal behind it, as one that was deleted.
 Journal   an entry with a wrong checksum, or one that is missing, is a lost store: an acknowledgement was
           given for it, so the node must not vote with it. StoreDamaged: node/main.py joins as a new voter.
+Age       so is a store that is older than its archive (older_store.py).
 """
 
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from pathlib import Path
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
+from fencepost.quorum.archiver import ArchiveConfig, Archiver
 from fencepost.quorum.image_marks import BAD, TRUST
 from fencepost.quorum.journal import Journal
 from fencepost.quorum.start_progress import Progress
@@ -42,6 +44,17 @@ def open_journal(store: Store, clock: Callable[[], float], log: FilteringBoundLo
     entries: int = store.txn.stat(store.journal_db)["entries"]
     try:
         return Journal(store, Progress("journal_reading", entries, clock, log).at)
+    except StoreDamaged:
+        store.abandon()
+        raise
+
+
+def open_archiver(
+    config: ArchiveConfig, store: Store, journal: Journal, applied: LogIndex, log: FilteringBoundLogger
+) -> Archiver:
+    """The archives beside a store. Raises StoreDamaged if it is older than they are; it is closed then."""
+    try:
+        return Archiver(config, store, journal, applied, log)
     except StoreDamaged:
         store.abandon()
         raise

@@ -26,14 +26,12 @@ from fencepost.controller.clocks import SeenClocks
 from fencepost.controller.features import FEATURES
 from fencepost.controller.replay import Applied, Superseded, apply
 from fencepost.controller.view import ImageHeader, Overlay, View
-from fencepost.quorum import log_levels
-from fencepost.quorum.archiver import Archiver
+from fencepost.quorum import log_levels, opened_store
 from fencepost.quorum.electorate import Electorate
 from fencepost.quorum.firewall import Firewall
 from fencepost.quorum.image_watch import ImageWatch
 from fencepost.quorum.journal import NO_OP
 from fencepost.quorum.messages import Ack, Message, SnapshotAck, SnapshotBegin, SnapshotChunk
-from fencepost.quorum.opened_store import open_journal, open_store, require_image, saved_position
 from fencepost.quorum.port import Background
 from fencepost.quorum.proposer import Proposer
 from fencepost.quorum.quarantine import Quarantine
@@ -79,13 +77,15 @@ class Replica:
         self._clock = clock
         self._wall_ms = wall_ms
         self._flushed_s = clock()
-        self.store = open_store(config.directory, sync=config.sync, log=self.log)
+        self.store = opened_store.open_store(config.directory, sync=config.sync, log=self.log)
         log_levels.require(self.config, self.log_level)
-        self.journal = open_journal(self.store, clock, self.log)
-        self._saved = saved_position(self.store)  # None before the image was written for the first time
+        self.journal = opened_store.open_journal(self.store, clock, self.log)
+        self._saved = opened_store.saved_position(self.store)  # None: no image was written yet
         self._applied = self._saved or (LogIndex(1), Term(0))
         self._seen_clocks = SeenClocks()
-        self.archiver = Archiver(config, self.store, self.journal, self._applied[0], self.log)
+        self.archiver = opened_store.open_archiver(
+            config, self.store, self.journal, self._applied[0], self.log
+        )
         self.electorate = Electorate(config, self.store, self.journal, lambda: self._applied[0])
         self.peers = sorted(config.voter_ids - {config.node_id})
         self._transport = PeerTransport(send)
@@ -126,7 +126,7 @@ class Replica:
         """Raises ImageLost, everything closed."""
         self.snapshotter.recover()
         try:
-            require_image(self.config.directory, self._applied[0], self.journal)
+            opened_store.require_image(self.config.directory, self._applied[0], self.journal)
         except ImageLost:
             self.archiver.close()
             self.store.abandon()

@@ -11,7 +11,58 @@ CLEAN_END: Final = OF_BROKER + "test_a_clean_end_is_recorded_until_logs_are_open
 OF_VOTER: Final = "tests/quorum/test_clean_shutdown.py::"
 STORMS: Final = "tests/simulation/test_flip_storms.py::test_damaged_stores_give_no_wrong_answer"
 
+OLDER: Final = "tests/quorum/test_older_store.py::"
+HOLES: Final = "tests/snapshots/test_archive_holes.py::TestHoles::"
+
 INTEGRITY: Final = (
+    Mutant(
+        "integrity-older-store-believed",
+        "a store that is older than its archive is a lost store",
+        "quorum/older_store.py",
+        "        if end > max(possible[log], noted.get(int(log), 0)):\n",
+        "        if False:\n",
+        (OLDER + "test_an_older_copy_of_the_store_is_a_lost_store",),
+    ),
+    Mutant(
+        "integrity-archive-of-another-store-counts",
+        "a new store notes where an old archive ended",
+        "quorum/older_store.py",
+        "        meta.meta_put(AHEAD, msgspec.msgpack.encode(ends))\n",
+        "        msgspec.msgpack.encode(ends)\n",
+        (OLDER + "test_a_new_store_beside_an_old_archive_notes_where_that_ended",),
+    ),
+    Mutant(
+        "integrity-a-hole-is-a-batch",
+        "the end of a hole says nothing of the store",
+        "quorum/older_store.py",
+        "    return holes[-1].first if holes and holes[-1].end == archive.end else archive.end\n",
+        "    return archive.end\n",
+        (OLDER + "test_a_new_store_beside_an_old_archive_notes_where_that_ended",),
+    ),
+    Mutant(
+        "integrity-journal-is-no-excuse",
+        "what the journal has may be in the archive",
+        "quorum/older_store.py",
+        "                possible[log] += batch_of.end - batch_of.base_offset\n",
+        "                possible[log] += 0\n",
+        (OLDER + "test_an_archive_ahead_of_the_image_but_not_of_the_journal_is_a_crash",),
+    ),
+    Mutant(
+        "integrity-sealed-value-of-another-name",
+        "a sealed value in the place of another's is none",
+        "snapshots/sums.py",
+        "    except msgspec.DecodeError:\n        return None\n",
+        "    except ZeroDivisionError:\n        return None\n",
+        ("tests/snapshots/test_sums.py::test_the_sealed_value_of_another_name_says_nothing",),
+    ),
+    Mutant(
+        "integrity-bad-holes-file-stops-the-node",
+        "a holes.json that cannot be read is made again of the segments",
+        "snapshots/archive.py",
+        "            gaps = gaps_between(tuple(self._segments))[-HOLES_MAX:]\n",
+        "            gaps = ()\n",
+        (HOLES + "test_a_bad_holes_file_is_named_and_made_again",),
+    ),
     Mutant(
         "clean-shutdown-outlives-its-logs",
         "logs that are open are not those of a clean end",

@@ -1,0 +1,87 @@
+"""A store that is older than its own archive: its disk lost flushes, or a copy was put in its place."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from fencepost.controller.view import ImageHeader
+from fencepost.quorum.journal import Journal
+from fencepost.quorum.older_store import note_archives, require_not_older
+from fencepost.records.types import Log, LogIndex, Offset
+from fencepost.snapshots.store import Store
+from fencepost.snapshots.sums import StoreDamaged
+from tests.quorum.rig import Rig
+from tests.quorum.test_integrity import led, outcome, put_back, stored
+from tests.quorum.test_lost_image import advance
+from tests.snapshots.archives import batch, filled
+
+__all__ = ["led"]
+
+
+def lagging(rig: Rig, entries: int, *, saves: bool = True) -> None:
+    """Node 2 goes on for so many entries, and dies; ``saves``: its image has them, too."""
+    rig.start(2)
+    rig.connect(2)
+    rig.heartbeat()
+    rig.flow()
+    advance(rig, entries)
+    if saves:
+        rig.flush(2)
+    rig[2].archiver.write()
+    rig.crash(2)
+
+
+@pytest.mark.row("beyond.13")
+def test_an_older_copy_of_the_store_is_a_lost_store(led: Rig) -> None:
+    before = stored(led)
+    lagging(led, 3)
+    put_back(led, before)
+    with pytest.raises(StoreDamaged, match="older than its archive"):
+        led.start(2)
+
+
+def test_an_older_copy_whose_image_is_damaged_too_is_a_lost_store(led: Rig) -> None:
+    before = stored(led)
+    lagging(led, 3)
+    (key, value), *rest = before[b"image"].items()
+    put_back(led, {**before, b"image": {key: value[:-1] + bytes((value[-1] ^ 1,)), **dict(rest)}})
+    with pytest.raises(StoreDamaged):
+        led.start(2)
+
+
+def test_an_older_copy_with_an_older_archive_is_not_seen(led: Rig) -> None:
+    """That is outside of what is promised: no program can see it."""
+    home = led.root / "node-2"
+    before = stored(led)
+    shutil.copytree(home / "archive", home / "archive.before")
+    lagging(led, 3)
+    put_back(led, before)
+    shutil.rmtree(home / "archive")
+    (home / "archive.before").rename(home / "archive")
+    assert outcome(led) != "lost"
+
+
+def test_an_archive_ahead_of_the_image_but_not_of_the_journal_is_a_crash(led: Rig) -> None:
+    lagging(led, 3, saves=False)
+    assert outcome(led) == "right"
+
+
+def test_a_new_store_beside_an_old_archive_notes_where_that_ended(tmp_path: Path) -> None:
+    """A voter that joined again: what its archive has is not of this store. A hole's end is no trace."""
+    store = Store.open(tmp_path / "store", sync=False)
+    journal = Journal(store)
+    archive = filled(tmp_path, 6)
+    nothing = (LogIndex(1), ImageHeader())
+    archives = {Log.METADATA: archive}
+    with pytest.raises(StoreDamaged, match="batches up to offset 6"):
+        require_not_older(store, archives, journal, nothing)
+    note_archives(store, archives)
+    require_not_older(store, archives, journal, nothing)
+    archive.start_at(Offset(50))
+    require_not_older(store, archives, journal, nothing)
+    archive.append(batch(50))
+    with pytest.raises(StoreDamaged, match="batches up to offset 51"):
+        require_not_older(store, archives, journal, nothing)
+    archive.close()
+    store.abandon()
