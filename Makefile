@@ -15,7 +15,7 @@ FAST_TESTS := $(PYTEST) -q -m "not slow" -n auto $(FILE_BY_FILE)
 # Else pytest compiles every test at each start, in each worker: six seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help kit-corpus demo demo-upgrade demo-audit demo-late-endtxn audit-kafka audit-faults zookeeper up test test-clients test-upgrade test-audit test-audit-spark test-audit-embedded audit-spark bench-audit-cluster test-dual-write test-client-kafka test-client-faults test-rebalances check lint types imports fast bench bench-kafka bench-transactions-kafka bench-cleaning-kafka simulate mutants rows clean
+.PHONY: help kit-corpus demo demo-upgrade demo-audit demo-late-endtxn audit-kafka audit-faults zookeeper up test test-clients test-upgrade test-audit test-audit-spark test-audit-embedded audit-spark bench-audit-cluster test-dual-write test-client-kafka test-client-faults test-rebalances check lint types imports fast bench bench-kafka bench-transactions-kafka bench-cleaning-kafka simulate storms mutants rows clean
 .DELETE_ON_ERROR:
 
 help:
@@ -44,6 +44,7 @@ help:
 	@echo "make bench-transactions-kafka  transactions of Kafka's Java client here and on three nodes of Apache Kafka"
 	@echo "make bench-cleaning-kafka  produce beside a log cleaner that works, here and on Apache Kafka"
 	@echo "make simulate   seeded storms against the real Raft core; ARGS='--seeds 100'"
+	@echo "make storms     storms of failing disks, lost writes and clocks, resumable; ARGS='--short 500 --long 5 --from 20000'"
 	@echo "make mutants    break the code on purpose, one line at a time; a test must notice each"
 	@echo "make rows       the feature table: each row, its tests, their result"
 	@echo "make clean      remove .venv, caches and builds; clusters (.fencepost) stay"
@@ -190,6 +191,9 @@ bench-cleaning-kafka: $(READY)
 
 simulate: $(READY)
 	$(BIN)/python -m tests.simulation $(ARGS)
+
+storms: $(READY)
+	$(BIN)/python -m tests.simulation.hunt $(ARGS)
 
 mutants: $(AUDIT_READY)
 	$(BIN)/python -m tests.mutants $(ARGS)

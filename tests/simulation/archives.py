@@ -1,12 +1,15 @@
 """The archives at the end of a storm: on every node the batches that were committed, or a hole that is named.
 
 A batch is there whole, at the offset and in the epoch that it got when it was applied; nothing that was
-superseded is there; what is missing is missing because a snapshot took its place, and says so.
+superseded is there; what is missing is missing because a snapshot took its place, and says so. Of an archive
+whose files were damaged what can still be read is what was committed.
 """
 
 from fencepost.records.batch import decode_batch, stamp
+from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Log, Offset, Term
 from fencepost.snapshots.archive import Archive
+from fencepost.snapshots.segments import list_segments, scan_segment
 from tests.simulation.invariants import require
 from tests.simulation.ledger import Ledger
 
@@ -42,3 +45,24 @@ def archive_is_the_log(archive: Archive, committed: dict[int, bytes], node: int)
     expected = holes.get(Offset(expected), Offset(expected))
     require(expected == archive.end, "the archive ends elsewhere", node=node, read=expected, end=archive.end)
     return kept
+
+
+def archive_has_nothing_else(archive: Archive, committed: dict[int, bytes], node: int) -> int:
+    """Of one whose files were damaged. Returns how many batches can be read."""
+    archive.write()
+    found = 0
+    for segment in list_segments(archive.reader().directory):
+        try:
+            for stored in scan_segment(segment):
+                found += 1
+                base = stored.header.base_offset
+                require(
+                    stored.content == committed.get(base),
+                    "a damaged archive has another batch than was committed",
+                    node=node,
+                    offset=base,
+                    file=str(segment.path),
+                )
+        except CorruptData:
+            continue
+    return found

@@ -2,12 +2,15 @@
 
 A failed flush loses what was not flushed (LMDB aborts the transaction), or not: the disk may have it all the
 same, and only the word of it is lost. What another thread reads or writes may fail, too; that ends nothing.
+With ``bad_calls`` each call of a file or table may fail (disk_calls.py): what fails of the store must end the
+process; of a snapshot or of the clock's file it may be named, and passed by.
 """
 
 import errno
 import random
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
 
 import lmdb
 
@@ -29,12 +32,19 @@ class BadDisk:
     def __init__(self, rng: random.Random, weather: Callable[[], Weather]) -> None:
         self.failure: Exception | None = None
         self.next_flush: Exception | None = None  # a test's wish: what it raises
+        self.alive = False  # a process runs: its calls may fail
+        self.share: float | None = None  # of its calls, whatever the weather is
+        self.environments: list[Any] = []  # of a process that is starting
+        self.failed_calls = 0
+        self._must_end = False
+        self._works = False  # another thread does: what fails ends nothing, but for a flush of the archive
+        self._failure_at_work: Exception | None = None
         self._rng = rng
         self._weather = weather
 
     def watch(self, replica: Replica) -> None:
         """A life begins."""
-        self.failure = None
+        self.environments.clear()
         store, journal, archiver = replica.store, replica.journal, replica.archiver
         commit, add, write = store.commit, journal.add, archiver.write
 
@@ -63,17 +73,61 @@ class BadDisk:
         journal.add = adding  # type: ignore[method-assign]
         archiver.write = writing  # type: ignore[method-assign]
 
-    def work(self) -> None:
-        """What another thread is about to do. Raises OSError."""
+    def begin(self) -> None:
+        """A process is about to start."""
+        self.alive, self.failure, self._failure_at_work, self._must_end = True, None, None, False
+
+    def end(self) -> None:
+        """The process is gone."""
+        self.alive = False
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Another thread works meanwhile. Raises OSError."""
         if self._strikes(self._weather().bad_work):
             raise OSError(errno.ENOSPC, "simulated")
+        self._works = True
+        try:
+            yield
+        finally:
+            self._works = False
+
+    def call(self, name: str, path: str, *, in_store: bool = False) -> None:
+        """A call is about to be made. Raises OSError, or lmdb.Error of the store."""
+        if not self.alive or self.failure is not None:
+            return
+        share = self._weather().bad_calls if self.share is None else self.share
+        if not share or self._rng.random() >= share:
+            return
+        self.failed_calls += 1
+        number = self._rng.choice((errno.EIO, errno.ENOSPC))
+        what = f"simulated, in {name}"
+        error = lmdb.DiskError(what) if in_store else OSError(number, what, path)
+        if self._works:
+            self._failure_at_work = error
+        else:
+            self.failure, self._must_end = error, in_store
+        raise error
+
+    def caused(self, error: BaseException | None) -> bool:
+        """It is what the disk raised, or was raised for it."""
+        causes = [each for each in (self.failure, self._failure_at_work) if each is not None]
+        while error is not None and causes:
+            if any(error is each for each in causes):
+                return True
+            error = error.__cause__ or error.__context__
+        return False
 
     def require_halt(self, obligations: Sequence[Obligation]) -> None:
         """An event is over."""
-        if self.failure is not None:
-            halted = [each for each in obligations if isinstance(each, Halt)]
+        if self.failure is None:
+            return
+        halted = [each for each in obligations if isinstance(each, Halt)]
+        if not self._must_end and not halted:
+            self.failure = None  # it was named, and passed by
+        else:
             require(
-                len(halted) == len(obligations) == 1 and halted[0].error is self.failure,
+                len(halted) == len(obligations) == 1 and self.caused(halted[0].error),
                 "a process goes on though its disk failed",
                 failure=self.failure,
                 obligations=obligations,
@@ -84,4 +138,5 @@ class BadDisk:
 
     def _fail(self) -> Exception:
         self.failure, self.next_flush = self.next_flush or self._rng.choice(FAILURES)(), None
+        self._must_end = True
         return self.failure

@@ -50,6 +50,7 @@ class Client:
         self.epoch: BrokerEpoch | None = None
         self.successes = 0
         self.rests = False  # it sends nothing more
+        self.lost_answers = 0.0  # the share that never comes
         self._directory = uuid.UUID(int=rng.getrandbits(128))
         self._agenda = agenda
         self._rng = rng
@@ -81,6 +82,9 @@ class Client:
 
         def reply(answer: Any, _throttle_ms: int) -> None:
             self._ledger.told(attempt, answer)
+            if self.lost_answers and rng.random() < self.lost_answers:
+                self._ledger.count("answers lost")
+                return
             if waiting[0]:
                 self._learn(attempt)
             self._agenda.after(rng.uniform(0.0, 0.003), go_on)

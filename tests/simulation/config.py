@@ -11,6 +11,8 @@ from fencepost.settings.properties import parse_properties
 SESSION_MS: Final = 2_000  # of a broker
 DISK_FREE_MIN: Final = 1_000  # bytes
 CLUSTER: Final = "simulated"
+SNAPSHOT_ENTRIES: Final = 40
+SEGMENT_BYTES: Final = 4096
 
 
 def config_of(node_id: NodeId, voter_ids: frozenset[NodeId]) -> NodeConfig:
@@ -28,5 +30,9 @@ def config_of(node_id: NodeId, voter_ids: frozenset[NodeId]) -> NodeConfig:
 def replica_config_of(**of_the_voter: Any) -> ReplicaConfig:
     """The same of its replica: snapshots and segments are small, nothing waits for a real disk."""
     return ReplicaConfig(
-        cluster_id=CLUSTER, snapshot_entries=40, segment_bytes=4096, sync=False, **of_the_voter
+        cluster_id=CLUSTER,
+        snapshot_entries=SNAPSHOT_ENTRIES,
+        segment_bytes=SEGMENT_BYTES,
+        sync=False,
+        **of_the_voter,
     )

@@ -5,10 +5,12 @@ fewer than half of the voters are without their memory: a wiped voter counts as 
 log binds its new directory (docs/design.md 4).
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fencepost.records.types import NodeId
 from tests.simulation.config import DISK_FREE_MIN
+from tests.simulation.files import damage_file
 from tests.simulation.flips import change_memory, change_store, flip
 from tests.simulation.process import Process
 
@@ -38,6 +40,11 @@ class Faults:
             "hand_over",
             "fill",
             "jump",
+            "tear",
+            "lose_flush",
+            "flip_file",
+            "cut_pair",
+            "silence",
         ):
             self._schedule(kind)
         if sim.weather.skew_ms:
@@ -63,6 +70,11 @@ class Faults:
             "hand_over": weather.hand_overs,
             "fill": weather.fills,
             "jump": weather.jumps,
+            "tear": weather.tears,
+            "lose_flush": weather.lost_flushes,
+            "flip_file": weather.file_flips,
+            "cut_pair": weather.pair_cuts,
+            "silence": weather.silences,
         }
         return rates[kind]
 
@@ -106,10 +118,31 @@ class Faults:
             back = [(b, a) for a, b in there]
             pairs = rng.choice((there, back, there + back, there + back))
         sim.said(f"partition {pairs}")
+        self._block(pairs, rng.random() < 0.5)
+
+    def _cut_pair(self) -> None:
+        """Two nodes do not hear each other; every other one hears both."""
+        sim, rng = self._sim, self._sim.rng
+        source, target = rng.sample(sorted(sim.processes), 2)
+        sim.said(f"{source} and {target} do not hear each other")
+        sim.ledger.count("pairs cut")
+        self._block([(source, target), (target, source)], rng.random() < 0.5)
+
+    def _silence(self) -> None:
+        """Frames wait, in one direction, as long as the storm lasts; the connection stays."""
+        sim = self._sim
+        source, target = sim.rng.sample(sorted(sim.processes), 2)
+        if [(source, target)] not in self._blocks:
+            sim.said(f"nothing comes from {source} to {target} any more")
+            sim.ledger.count("silences")
+            sim.network.block([(source, target)])
+            self._blocks.append([(source, target)])
+
+    def _block(self, pairs: list[tuple[NodeId, NodeId]], cut_at_end: bool) -> None:
+        sim = self._sim
         sim.network.block(pairs)
         self._blocks.append(pairs)
-        cut_at_end = rng.random() < 0.5
-        sim.agenda.after(rng.uniform(*sim.weather.partition_s), self._reconnect, pairs, cut_at_end)
+        sim.agenda.after(sim.rng.uniform(*sim.weather.partition_s), self._reconnect, pairs, cut_at_end)
 
     def _reconnect(self, pairs: list[tuple[NodeId, NodeId]], cut: bool) -> None:
         if pairs not in self._blocks:
@@ -181,15 +214,38 @@ class Faults:
         return bool(bound) and victim not in forgetful and len(forgetful) + 1 <= (len(sim.processes) - 1) // 2
 
     def _flip(self) -> None:
+        self._damage("flips", lambda victim: flip(victim.directory, self._sim.rng))
+
+    def _tear(self) -> None:
+        """A part of what a flush wrote is not there."""
+        self._damage("tears", lambda victim: victim.earlier.tear())
+
+    def _lose_flush(self) -> None:
+        """What was flushed is not there, though the disk said so."""
+        self._damage("lost flushes", lambda victim: victim.earlier.bring_back())
+
+    def _damage(self, name: str, damage: Callable[[Process], str | None]) -> None:
+        """Kill a process, and change its store, unless too many are without their memory."""
         sim, victim = self._sim, self._victim()
         if not self._may_forget(victim):
             return
         victim.kill()
-        what = flip(victim.directory, sim.rng)
+        what = damage(victim)
         if what is not None:
             victim.is_damaged = True
             sim.said(f"{victim.node_id} damaged: {what}")
-            sim.ledger.count("flips")
+            sim.ledger.count(name)
+        self.restart_later(victim)
+
+    def _flip_file(self) -> None:
+        """A file beside the store is not what was written. Votes do not depend on it."""
+        sim, victim = self._sim, self._victim()
+        victim.kill()
+        what = damage_file(victim.directory, sim.rng)
+        if what is not None:
+            victim.files_damaged = True
+            sim.said(f"{victim.node_id}: {what}")
+            sim.ledger.count("file flips")
         self.restart_later(victim)
 
     def _change(self) -> None:

@@ -85,29 +85,19 @@ class GroupVoter(Process):
             take(refusal)
 
 
-class GroupSimulation(Simulation):
-    """Use as Simulation."""
+class Readers(Simulation):
+    """A group of members around a cluster whose voters coordinate groups."""
 
-    process_type = GroupVoter
-    client_type = Quiet
+    post: Post
+    facts: GroupFacts
 
-    def __init__(
-        self,
-        seed: int,
-        node_count: int = 3,
-        weather: Weather | None = None,
-        *,
-        post_weather: PostWeather | None = None,
-    ) -> None:
-        super().__init__(seed, node_count, weather, clients=CLIENTS)
-        for process in self.processes.values():
-            process.log_level_formatted = LEVEL_MAX
-        self.post = Post(self.agenda, self.rng, post_weather or PostWeather())
+    def make_readers(self) -> None:
+        """The members, who begin soon."""
         self.facts = GroupFacts(self._holder_of)
-        self.world = World(
+        self.world_of_readers = World(
             self.agenda, self.rng, self.post, self._ask, tuple(sorted(self.processes)), self.facts
         )
-        self.seats = seats(self.world, DYNAMIC, STATIC)
+        self.seats = seats(self.world_of_readers, DYNAMIC, STATIC)
 
     def _ask(self, node: NodeId, request: Request, take: Callable[[Any], None]) -> None:
         process = self.processes[node]
@@ -127,14 +117,11 @@ class GroupSimulation(Simulation):
         """See Simulation. Members stay from now on."""
         super().heal()
         self.post.weather = self.post.weather.calmed()
-        self.world.whims = Whims().calmed()
+        self.world_of_readers.whims = Whims().calmed()
 
     def demand_stability(self) -> None:
         """All members are in one generation, and every partition has one owner of them."""
         self._guarded(self._demand_stability)
-
-    def __enter__(self) -> "GroupSimulation":
-        return self
 
     def _demand_stability(self) -> None:
         deadline = self.agenda.now + HEAL_S
@@ -165,3 +152,32 @@ class GroupSimulation(Simulation):
             f"{name}: {None if each is None else (each.member_id, each.generation, each.assignment)}"
             for name, each in lives.items()
         )
+
+
+class GroupSimulation(Readers):
+    """Use as Simulation."""
+
+    process_type = GroupVoter
+    client_type = Quiet
+
+    def __init__(
+        self,
+        seed: int,
+        node_count: int = 3,
+        weather: Weather | None = None,
+        *,
+        post_weather: PostWeather | None = None,
+    ) -> None:
+        super().__init__(seed, node_count, weather, clients=CLIENTS)
+        for process in self.processes.values():
+            process.log_level_formatted = LEVEL_MAX
+        self.post = Post(self.agenda, self.rng, post_weather or PostWeather())
+        self.make_readers()
+
+    @property
+    def world(self) -> World:
+        """Of the members."""
+        return self.world_of_readers
+
+    def __enter__(self) -> "GroupSimulation":
+        return self

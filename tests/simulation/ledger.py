@@ -135,9 +135,9 @@ class Ledger:
     changed: set[NodeId] = field(default_factory=set)  # their image changed while they ran
     counts: dict[str, int] = field(default_factory=dict)  # for the summary
 
-    def count(self, what: str) -> None:
-        """Another one of these happened."""
-        self.counts[what] = self.counts.get(what, 0) + 1
+    def count(self, what: str, times: int = 1) -> None:
+        """This happened again, so often."""
+        self.counts[what] = self.counts.get(what, 0) + times
 
     def started(self, node: NodeId, replica: Replica) -> None:
         """A process came up."""

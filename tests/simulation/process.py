@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+import lmdb
 from structlog.typing import FilteringBoundLogger
 
 from fencepost.bridge.zookeeper_port import ZookeeperPort
@@ -40,28 +41,27 @@ from fencepost.quorum.messages import Vote, decode
 from fencepost.quorum.peer_clocks import PeerClocks
 from fencepost.quorum.port import Decide, Reply, Task
 from fencepost.quorum.replica import Replica
-from fencepost.records.levels import LEVEL_MAX
 from fencepost.records.types import NodeId, Term
-from fencepost.settings.node_clock import NodeClock
-from fencepost.snapshots.sums import SealBroken, StoreDamaged
+from fencepost.snapshots.sums import SealBroken
 from tests.simulation.agenda import Agenda
 from tests.simulation.bad_disk import BadDisk
-from tests.simulation.clocks import Clocks, reading
-from tests.simulation.config import CLUSTER, DISK_FREE_MIN, config_of, replica_config_of
+from tests.simulation.clocks import Clocks
+from tests.simulation.config import CLUSTER, DISK_FREE_MIN, config_of
 from tests.simulation.ledger import Ledger
+from tests.simulation.lost_writes import Earlier, Names
 from tests.simulation.network import Network
 from tests.simulation.power_loss import Unsynced, close_files
+from tests.simulation.starting import Starting, release
 from tests.simulation.thread import Killed, Thread
 from tests.simulation.trace_log import Log
 from tests.simulation.watch import Watcher, require_no_failure, watch
 
 
-class Process:
+class Process(Starting):
     """See the module. ``trace`` gets one line per event."""
 
     controller: ControllerServer  # of this life
-    wall: NodeClock  # likewise
-    migrating = False  # its cluster was made for the upgrade from ZooKeeper
+    keeps_earlier = False  # copies of its store are made whatever the weather is
 
     def __init__(
         self,
@@ -83,19 +83,14 @@ class Process:
         self.directory = root / f"node-{node_id}"
         self.directory_id = directory_id
         self.initial_voters = initial_voters
-        self.log_level_max = LEVEL_MAX  # which software runs: another one from the next start on
-        self.log_level_formatted = 0
         self.driver: Driver | None = None
         self.replica: Replica | None = None  # the driver's
         self.life = 0
-        self.skew_ms = 0
         self.free_bytes = 2 * DISK_FREE_MIN
         self.full = False  # it was told that its disk is full
         self.network: Network | None = None  # they need each other
         self.planted: set[str] = set()  # decisions that a test makes fail
         self.doomed = False  # dies at its next frame
-        self.is_damaged = False  # its store is not what it wrote; it may come to be without its memory
-        self.clock_rate = 1.0
         self._agenda = agenda
         self._clocks = clocks
         self._rng = rng
@@ -109,6 +104,8 @@ class Process:
         self._flushed = False  # by the event that runs
         self.unsynced = Unsynced(self.directory, rng)
         self.disk = BadDisk(rng, self._weather)
+        self.names = Names(self.directory, rng)
+        self.earlier = Earlier(self.directory, rng)
         self._metrics = NodeMetrics()
 
     # -- life -------------------------------------------------------------------------------------
@@ -117,10 +114,6 @@ class Process:
     def up(self) -> bool:
         """It runs, or is stopped."""
         return self.replica is not None
-
-    def clock(self) -> float:
-        """Its monotonic clock, in seconds."""
-        return self._agenda.now * self.clock_rate
 
     @property
     def stopped(self) -> bool:
@@ -135,14 +128,18 @@ class Process:
         self.doomed = self.full = False
         self._thread = Thread(self._agenda, self._event, partial(self._lives, life))
         self._clocks.rate = self.clock_rate
+        self.disk.begin()
         try:
-            self.driver = self._made_driver()
-        except StoreDamaged as error:
-            self._trace(f"{self.node_id} loses its store: {error}")
-            self._ledger.count("stores_lost")
-            shutil.rmtree(self.directory / "store")
-            self.directory_id, self.initial_voters = uuid.UUID(int=self._rng.getrandbits(128)), None
-            self.driver = self._made_driver()
+            self.driver = self._with_its_store()
+        except Exception as error:
+            self.disk.end()
+            if not self.disk.caused(error):
+                raise
+            release(self.directory, self.disk)
+            self._trace(f"{self.node_id} does not start: {error}")
+            self._ledger.count("starts that failed")
+            self._on_ended(self)
+            return
         self.is_damaged = False
         self.replica = self.driver.replica
         self.replica.firewall.clocks = PeerClocks(len(self._voter_ids), self.clock, self.wall)
@@ -150,44 +147,31 @@ class Process:
         self.disk.watch(self.replica)
         self.driver.services = self._services(life)
         self._ledger.started(self.node_id, self.replica)
+        self.disk.alive = False  # what follows is the simulation's
         self.unsynced.watch(self.replica.archiver.archives.values())
+        self.disk.alive = True
         timers = ((TICK_S, self.driver.tick), (MAINTAIN_S, self._maintain), (SWEEP_S, self._sweep))
         for period_s, event in timers:
             self._agenda.after(self._rng.uniform(0.0, period_s), self._timer, life, period_s, event)
         if self.network is not None:
             self.network.started(self.node_id)
 
-    def _made_driver(self) -> Driver:
-        self.wall = NodeClock(self.directory, self._log, read=lambda: reading(self._agenda, self.skew_ms))
-        return Driver(
-            replica_config_of(
-                node_id=self.node_id,
-                directory_id=self.directory_id,
-                voter_ids=self._voter_ids,
-                initial_voters=self.initial_voters,
-                log_level_max=self.log_level_max,
-                log_level_formatted=self.log_level_formatted,
-                directory=self.directory,
-            ),
-            disk_free_bytes_min=DISK_FREE_MIN,
-            migrating=self.migrating,
-            clock=self.clock,
-            wall_ms=self.wall.now_ms,
-            rng=self._rng,
-            log=self._log,
-        )
-
     def kill(self, *, power_loss: bool = False) -> None:
         """SIGKILL: what was not flushed is gone; with ``power_loss`` also what the archive did not sync."""
         replica, self.replica, self.driver = self.replica, None, None
         if replica is None:
             return
+        self.disk.end()
         self._trace(f"{self.node_id} killed" + (" with power loss" if power_loss else ""))
         replica.store.abandon()
         for archive in replica.archiver.archives.values():
             close_files(archive)
         if power_loss:
             self.unsynced.lose()
+            if self._rng.random() < self._weather().lost_names if self._weather().lost_names else False:
+                self.names.lose()
+        else:
+            self.names.forget()
         if self.network is not None:
             self.network.died(self.node_id)
 
@@ -202,6 +186,7 @@ class Process:
             return
         self.driver.stop()
         self.driver.close()
+        self.disk.end()
         self.driver = self.replica = None
         self._trace(f"{self.node_id} ended")
         if self.network is not None:
@@ -214,7 +199,8 @@ class Process:
         shutil.rmtree(self.directory)
         self.directory_id = directory_id
         self.initial_voters = None
-        self.unsynced.forget()
+        for each in (self.unsynced, self.names, self.earlier):
+            each.forget()
 
     def stop(self) -> None:
         """SIGSTOP."""
@@ -270,7 +256,9 @@ class Process:
                 self._ledger.looked_at(self.replica)
                 require_no_failure(self.replica, self.planted, self.node_id in self._ledger.changed)
             self._carry_out(obligations, self._flush_s())
-        except Killed:
+        except (Killed, OSError, lmdb.Error) as error:
+            if not isinstance(error, Killed) and not self.disk.caused(error):
+                raise
             self.kill()
             self._on_ended(self)
 
@@ -299,7 +287,7 @@ class Process:
         elif isinstance(obligation, End):
             self._agenda.after(held_s, self._run_in, self.life, self._end)
         elif isinstance(obligation, Halt):
-            if obligation.error is not self.disk.failure and self.node_id not in self._ledger.changed:
+            if not self.disk.caused(obligation.error) and self.node_id not in self._ledger.changed:
                 raise obligation.error
             self._trace(f"{self.node_id} halts in {obligation.where}: {obligation.error}")
             self._ledger.count("halts")
@@ -318,6 +306,10 @@ class Process:
         self._agenda.after(period_s / self.clock_rate, self._timer, life, period_s, event)
         if not self.stopped:  # the timers of a stopped process fire once when it continues: the next ones do
             self.run(event)
+
+    def _loses_writes(self) -> bool:
+        weather = self._weather()
+        return bool(weather.tears or weather.lost_flushes)
 
     def _maintain(self) -> Obligations:
         if self.network is not None:
@@ -349,9 +341,9 @@ class Process:
         def execute() -> None:
             if self._lives(life):
                 try:
-                    self.disk.work()
-                    task.run()
-                except (OSError, SealBroken) as error:
+                    with self.disk.working():
+                        task.run()
+                except (OSError, lmdb.Error, SealBroken) as error:
                     task.fail(error)
                 self._agenda.after(self._rng.uniform(0.0, 0.2), finish)
 
@@ -396,5 +388,7 @@ class Process:
 
     def _at_flush(self, is_done: bool) -> None:
         self._flushed = self._flushed or is_done
+        if is_done and self.up and (self.keeps_earlier or self._loses_writes()):
+            self.earlier.flushed()
         if self.up and self._rng.random() < self._weather().crash_in_flush:
             raise Killed

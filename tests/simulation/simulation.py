@@ -16,26 +16,33 @@ import tempfile
 import uuid
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
+import fencepost.controller.transactions.expiry
 import fencepost.quorum.draft
 import fencepost.quorum.image_watch
 import fencepost.quorum.journal
 import fencepost.quorum.proposer
+import fencepost.quorum.replica
 import fencepost.quorum.snapshot_receiver
 import fencepost.quorum.snapshotter
+import fencepost.snapshots.archive
 import fencepost.snapshots.digests
+import fencepost.snapshots.image
+import fencepost.snapshots.snapshot
+import tests.simulation.config
 from fencepost.quorum.raft_log import use_clock
 from fencepost.records.types import BrokerId, NodeId
 from fencepost.snapshots.image import image_digest
 from tests.simulation.agenda import Agenda
-from tests.simulation.archives import archive_is_the_log, committed_batches
+from tests.simulation.archives import archive_has_nothing_else, archive_is_the_log, committed_batches
 from tests.simulation.clients import Client
 from tests.simulation.clocks import Clocks
 from tests.simulation.config import DISK_FREE_MIN
+from tests.simulation.disk_calls import DiskCalls, Node
 from tests.simulation.faults import Faults
 from tests.simulation.invariants import INVARIANTS, Invariant, Violation, require
 from tests.simulation.ledger import Attempt, Ledger
@@ -54,6 +61,23 @@ SMALL: Final[tuple[tuple[ModuleType, str, int, int], ...]] = (  # each at least 
     (fencepost.snapshots.digests, "ROWS_MAX", 1, 40),
     (fencepost.quorum.image_watch, "SCRUB_ROWS", 1, 4),
 )
+MORE_LIMITS: Final[tuple[tuple[ModuleType, str, int, int], ...]] = (
+    (fencepost.quorum.replica, "TICKS_MAX", 1, 64),
+    (fencepost.quorum.replica, "ROWS_UNSAVED_MAX", 1, 100),
+    (fencepost.quorum.journal, "COMPACTED_MAX", 1, 40),
+    (fencepost.quorum.snapshotter, "TAIL_BYTES", 100, 20_000),
+    (fencepost.quorum.snapshot_receiver, "FLUSHED_TOGETHER", 100, 2_000),
+    (fencepost.quorum.proposer, "PENDING_MAX", 3, 40),
+    (fencepost.snapshots.archive, "BUFFERED_BYTES_MAX", 50, 5_000),
+    (fencepost.snapshots.image, "SCAN_PAGE_ROWS", 1, 64),
+    (fencepost.snapshots.image, "CACHED_ROWS_MAX", 2, 200),
+    (fencepost.snapshots.snapshot, "_ROWS_PER_CHUNK", 1, 50),
+    (fencepost.snapshots.snapshot, "_RECORDS_PER_BATCH", 1, 50),
+    (fencepost.controller.transactions.expiry, "TIMEOUTS_MAX", 1, 10),
+    (fencepost.controller.transactions.expiry, "EXPIRED_MAX", 1, 10),
+    (tests.simulation.config, "SNAPSHOT_ENTRIES", 15, 120),
+    (tests.simulation.config, "SEGMENT_BYTES", 600, 20_000),
+)
 TRACE_MAX: Final = 80  # lines shown with a failure
 HEAL_S: Final = 30.0  # patience: far more than elections, transfers and readmissions take
 
@@ -67,6 +91,8 @@ class Simulation:
 
     process_type: type[Process] = Process
     client_type: type[Client] = Client
+    watches_calls = False  # of files and tables, whatever the weather is
+    all_limits = False  # those of MORE_LIMITS are random, too
 
     def __init__(
         self,
@@ -91,8 +117,8 @@ class Simulation:
         self._numbers = 0
         memory = Path("/dev/shm")
         self.root = root or Path(tempfile.mkdtemp(prefix="storm-", dir=memory if memory.is_dir() else None))
-        self._limits = _limits(random.Random(f"limits {seed}"))
-        self._limits.__enter__()
+        self._until_closed = ExitStack()
+        self._until_closed.enter_context(_limits(random.Random(f"limits {seed}"), self.all_limits))
         use_clock(self.clocks.now, self.rng)
         ids = [NodeId(n) for n in range(1, node_count + 1)]
         directories = {node: self.new_uuid() for node in ids}
@@ -113,6 +139,9 @@ class Simulation:
             )
             for node in ids
         }
+        if self.weather.bad_calls or self.weather.lost_names or self.watches_calls:
+            nodes = {each.directory: Node(each.disk, each.names) for each in self.processes.values()}
+            self._until_closed.enter_context(DiskCalls(nodes).replaced())
         self.network = Network(self.agenda, self.rng, self.weather, self.processes)
         self.faults = Faults(self)
         for process in self.processes.values():
@@ -134,6 +163,9 @@ class Simulation:
             for n in range(clients)
         ]
 
+        for client in self.clients:
+            client.lost_answers = self.weather.lost_answers
+
     # -- running ----------------------------------------------------------------------------------
 
     def run(self, seconds: float) -> None:
@@ -146,11 +178,13 @@ class Simulation:
         self.faults.end()
         self.weather = self.weather.calmed()
         self.network.weather = self.weather
+        for client in self.clients:
+            client.lost_answers = 0.0
         for process in self.processes.values():
             process.free_bytes = 2 * DISK_FREE_MIN
             while process.up and process.stopped:
                 process.go_on(process.life)
-            process.start()
+            self._guarded(process.start)
 
     def restart_changed(self) -> None:
         """Of what changed in memory and was not looked at again, a start is the end."""
@@ -170,7 +204,7 @@ class Simulation:
         for process in self.processes.values():
             process.network = None
             process.kill()
-        self._limits.__exit__(None, None, None)
+        self._until_closed.close()
         shutil.rmtree(self.root, ignore_errors=True)
 
     def __enter__(self) -> "Simulation":
@@ -293,8 +327,9 @@ class Simulation:
                 continue
             version, digest = replica.image.header.version, image_digest(replica.store)
             require(self.ledger.digests[version] == digest, "I3: at the end", node=process.node_id)
+            compare = archive_has_nothing_else if process.files_damaged else archive_is_the_log
             for log, archive in replica.archiver.archives.items():
-                archive_is_the_log(archive, committed[log], process.node_id)
+                compare(archive, committed[log], process.node_id)
         for attempt in self.ledger.granted:
             require(attempt.mark in self.ledger.marks, "I2: an acknowledged block is gone", attempt=attempt)
 
@@ -317,8 +352,9 @@ class Simulation:
 
 
 @contextmanager
-def _limits(rng: random.Random) -> Iterator[None]:
-    chosen = [(module, name, rng.randint(least, most)) for module, name, least, most in SMALL]
+def _limits(rng: random.Random, all_limits: bool) -> Iterator[None]:
+    bounds = (*SMALL, *MORE_LIMITS) if all_limits else SMALL
+    chosen = [(module, name, rng.randint(least, most)) for module, name, least, most in bounds]
     values = [*chosen, (fencepost.quorum.snapshotter, "CHUNK_WAIT_S", CHUNK_WAIT_S)]
     before = [(module, name, getattr(module, name)) for module, name, _ in values]
     for module, name, value in values:

@@ -10,6 +10,7 @@ Replay    pytest tests/simulation -k transaction-seed-17
 """
 
 import uuid
+from collections.abc import Sequence
 from itertools import count
 from types import ModuleType
 from typing import Any, Final
@@ -37,7 +38,7 @@ from tests.simulation.broker import TOPIC, Broker
 from tests.simulation.clients import Ask, Client
 from tests.simulation.coordinator import Coordinator
 from tests.simulation.facts import Place
-from tests.simulation.invariants import INVARIANTS, Violation, require
+from tests.simulation.invariants import INVARIANTS, Invariant, Violation, require
 from tests.simulation.partition import Partition
 from tests.simulation.post import Post, PostWeather
 from tests.simulation.process import Process
@@ -95,6 +96,8 @@ class TransactionSimulation(Simulation):
         producers: int = PRODUCERS,
         strangers: float = 0.0,
         at_overflow: bool = False,
+        clients: int = CLIENTS,
+        invariants: Sequence[Invariant] = INVARIANTS,
     ) -> None:
         scaled = [each for each in SCALED if not (at_overflow and "EPOCH" in each[1])]
         self._scaled = [(module, name, getattr(module, name)) for module, name, _ in scaled]
@@ -105,8 +108,8 @@ class TransactionSimulation(Simulation):
             seed,
             node_count,
             weather,
-            clients=CLIENTS,
-            invariants=(*INVARIANTS, *TRANSACTION_INVARIANTS),
+            clients=clients,
+            invariants=(*invariants, *TRANSACTION_INVARIANTS),
         )
         self.post = Post(self.agenda, self.rng, post_weather or PostWeather())
         voters: dict[Any, Coordinator] = {}

@@ -23,6 +23,10 @@ class Weather:
     cuts: float = 0.0  # one connection is closed, what is on it lost
     partitions: float = 0.0  # nodes stop hearing others, in both directions or in one; connections stay
     partition_s: tuple[float, float] = (0.2, 4.0)
+    pair_cuts: float = 0.0  # two nodes do not hear each other, and all others hear both
+    silences: float = 0.0  # a connection stays, and no frame comes through it until the storm ends
+    # clients
+    lost_answers: float = 0.0  # share of answers that never come: what was requested is done, or is not
     # processes
     crashes: float = 0.0  # kill -9 with loss of what was not flushed, then a restart
     crash_in_send: float = 0.0  # per frame: dies between two frames of one turn
@@ -46,6 +50,11 @@ class Weather:
     power_loss: float = 0.0  # share of crashes that also take what of the archive was not synced
     changes: float = 0.0  # a row of a running process's image changes, in memory or in its store (flips.py)
     flips: float = 0.0  # killed, and something of its store is not what was written (flips.py)
+    tears: float = 0.0  # killed, and some values of its store are those of an earlier flush (lost_writes.py)
+    lost_flushes: float = 0.0  # killed, and the whole store is as an earlier flush left it (lost_writes.py)
+    file_flips: float = 0.0  # killed, and a file of its archive or snapshots is not as written (files.py)
+    lost_names: float = 0.0  # share of power losses that take names of files that were not synced
+    bad_calls: float = 0.0  # share of calls of files and tables that fail: EIO or ENOSPC (disk_calls.py)
 
     def one_flush_s(self, rng: Random) -> float:
         """How long a flush takes."""
@@ -68,6 +77,13 @@ class Weather:
             stops=0.0,
             wipes=0.0,
             flips=0.0,
+            tears=0.0,
+            lost_flushes=0.0,
+            file_flips=0.0,
+            bad_calls=0.0,
+            pair_cuts=0.0,
+            silences=0.0,
+            lost_answers=0.0,
             jumps=0.0,
             changes=0.0,
             hand_overs=0.0,
@@ -180,12 +196,47 @@ KINDS: Final = {
 }
 
 
+MILD: Final = Weather(crashes=0.25, cuts=0.2, hand_overs=0.1, downtime_s=(0.02, 0.8), power_loss=0.5)
+"""Beside each fault alone: processes start again, and leaders change."""
+ALONE: Final = {
+    "flips": replace(MILD, flips=0.5),
+    "tears": replace(MILD, tears=0.8),
+    "lost flushes": replace(MILD, lost_flushes=0.8),
+    "file flips": replace(MILD, file_flips=0.7),
+    "lost names": replace(MILD, crashes=1.2, power_loss=1.0, lost_names=1.0),
+    "bad calls": replace(MILD, bad_calls=0.0004),
+    "changed rows": replace(MILD, changes=0.8),
+    "drift and jumps": replace(MILD, drift=0.1, jumps=0.4, skew_ms=HOUR_MS),
+    "pair cuts": replace(MILD, pair_cuts=0.6, partition_s=(0.5, 4.0), drift=0.05),
+    "silences": replace(MILD, silences=0.3, lost_answers=0.2),
+}
+"""The faults that a mixed storm has (mixed.py), each by itself."""
+MIXED: Final = replace(
+    EVERYTHING,
+    wipes=0.04,
+    flips=0.06,
+    tears=0.06,
+    lost_flushes=0.06,
+    file_flips=0.15,
+    lost_names=0.3,
+    bad_calls=0.0001,
+    changes=0.1,
+    jumps=0.05,
+    pair_cuts=0.15,
+    silences=0.05,
+    lost_answers=0.05,
+)
+
+
 def weather_of(seed: int) -> tuple[str, Weather]:
     """A kind of weather for a seed, milder or rougher by up to a factor of two."""
     names = tuple(KINDS)
     name = names[seed % len(names)]
-    weather = KINDS[name]
-    rng = random.Random(f"weather {seed}")
+    return name, scaled(KINDS[name], random.Random(f"weather {seed}"))
+
+
+def scaled(weather: Weather, rng: Random) -> Weather:
+    """Milder or rougher by up to a factor of two."""
     factor = rng.choice((0.5, 1.0, 2.0))
     rates = ("drop", "cuts", "partitions", "crashes", "stops", "wipes", "hand_overs")
-    return name, replace(weather, **{rate: getattr(weather, rate) * factor for rate in rates})
+    return replace(weather, **{rate: getattr(weather, rate) * factor for rate in rates})

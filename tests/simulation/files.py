@@ -1,0 +1,47 @@
+"""Files beside a dead process's store that are not what was written: archive segments, snapshots, the clock.
+
+A bit is another one, the end is gone, sectors are zeros, or the name is gone. What a process answers does not
+depend on them: it must start, name what differs, and never use a wrong byte.
+"""
+
+import random
+from pathlib import Path
+from typing import Final
+
+PATTERNS: Final = (
+    "archive/*/*.log",
+    "archive/*/holes.json",
+    "snapshots/*/state",
+    "snapshots/*/*.checkpoint",
+    "snapshots/*/manifest",
+    "clock.json",
+)
+KINDS: Final = ("bit", "bit", "bit", "torn", "zeros", "gone")
+ZEROS_MAX: Final = 512
+
+
+def damage_file(directory: Path, rng: random.Random) -> str | None:
+    """Damage a file of a node's directory; says what, None if there is none."""
+    files = [
+        path for pattern in PATTERNS for path in sorted(directory.glob(pattern)) if path.stat().st_size > 0
+    ]
+    if not files:
+        return None
+    path = rng.choice(files)
+    kind = rng.choice(KINDS)
+    if kind == "gone":
+        path.unlink()
+        return f"{path.relative_to(directory)} is gone"
+    content, mode = bytearray(path.read_bytes()), path.stat().st_mode
+    at = rng.randrange(len(content))
+    if kind == "bit":
+        content[at] ^= 1 << rng.randrange(8)
+    elif kind == "torn":
+        del content[at:]
+    else:
+        end = min(len(content), at + ZEROS_MAX)
+        content[at:end] = bytes(end - at)
+    path.chmod(0o600)
+    path.write_bytes(content)
+    path.chmod(mode)
+    return f"{kind} of {path.relative_to(directory)} at {at}"

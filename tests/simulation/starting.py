@@ -1,0 +1,99 @@
+"""How a simulated process opens its directory, as node/main.py does, and what a failed start leaves."""
+
+import os
+import random
+import shutil
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from structlog.typing import FilteringBoundLogger
+
+from fencepost.node.driver import Driver
+from fencepost.records.levels import LEVEL_MAX
+from fencepost.records.types import NodeId
+from fencepost.settings.node_clock import NodeClock
+from fencepost.snapshots.sums import StoreDamaged
+from tests.simulation.agenda import Agenda
+from tests.simulation.bad_disk import BadDisk
+from tests.simulation.clocks import reading
+from tests.simulation.config import DISK_FREE_MIN, replica_config_of
+from tests.simulation.invariants import require
+from tests.simulation.ledger import Ledger
+from tests.simulation.lost_writes import Earlier
+
+
+class Starting:
+    """A process's directory, and what it is opened with."""
+
+    node_id: NodeId
+    directory: Path
+    directory_id: uuid.UUID
+    initial_voters: Mapping[NodeId, uuid.UUID] | None
+    earlier: Earlier
+    is_damaged = False  # its store is not what it wrote; it may come to be without its memory
+    files_damaged = False  # files beside its store are not what it wrote
+    wall: NodeClock  # of this life
+    log_level_max: int = LEVEL_MAX  # which software runs: another one from the next start on
+    log_level_formatted: int = 0
+    migrating = False  # its cluster was made for the upgrade from ZooKeeper
+    skew_ms = 0
+    clock_rate = 1.0
+    _agenda: Agenda
+    _ledger: Ledger
+    _log: FilteringBoundLogger
+    _rng: random.Random
+    _trace: Callable[[str], None]
+    _voter_ids: frozenset[NodeId]
+
+    def clock(self) -> float:
+        """Its monotonic clock, in seconds."""
+        return self._agenda.now * self.clock_rate
+
+    def _with_its_store(self) -> Driver:
+        """As node/main.py does: without a store that is damaged it is a new voter."""
+        try:
+            return self._made_driver()
+        except StoreDamaged as error:
+            self._trace(f"{self.node_id} loses its store: {error}")
+            was_changed = self.is_damaged or self.files_damaged or self.node_id in self._ledger.changed
+            require(was_changed, "a sound store is taken for a damaged one", node=self.node_id, why=error)
+            self._ledger.count("stores_lost")
+            shutil.rmtree(self.directory / "store")
+            self.earlier.forget()
+            self.directory_id, self.initial_voters = uuid.UUID(int=self._rng.getrandbits(128)), None
+            return self._made_driver()
+
+    def _made_driver(self) -> Driver:
+        self.wall = NodeClock(self.directory, self._log, read=lambda: reading(self._agenda, self.skew_ms))
+        return Driver(
+            replica_config_of(
+                node_id=self.node_id,
+                directory_id=self.directory_id,
+                voter_ids=self._voter_ids,
+                initial_voters=self.initial_voters,
+                log_level_max=self.log_level_max,
+                log_level_formatted=self.log_level_formatted,
+                directory=self.directory,
+            ),
+            disk_free_bytes_min=DISK_FREE_MIN,
+            migrating=self.migrating,
+            clock=self.clock,
+            wall_ms=self.wall.now_ms,
+            rng=self._rng,
+            log=self._log,
+        )
+
+
+def release(directory: Path, disk: BadDisk) -> None:
+    """Close what a start that failed left open, as the end of its process does."""
+    for environment in disk.environments:
+        environment.close()
+    disk.environments.clear()
+    for descriptor in list(Path("/proc/self/fd").iterdir()):
+        try:
+            is_ours = directory in descriptor.readlink().parents
+        except OSError:
+            continue  # of the listing itself
+        if is_ours:
+            os.close(int(descriptor.name))
