@@ -52,6 +52,7 @@ from tests.mutants.offsets import OFFSET_MUTANTS
 from tests.mutants.on_disk import ON_DISK
 from tests.mutants.partition_logs import PARTITION_LOGS
 from tests.mutants.partition_reports import PARTITION_REPORTS
+from tests.mutants.past_bugs import PAST_BUGS
 from tests.mutants.pending_offsets import PENDING_OFFSETS
 from tests.mutants.producer_ids import PRODUCER_IDS
 from tests.mutants.raft import RAFT
@@ -67,6 +68,7 @@ from tests.mutants.stalls_turns import STALLS_TURNS
 from tests.mutants.topic_changes import TOPIC_CHANGES
 from tests.mutants.two_phase import TWO_PHASE
 from tests.mutants.typed import TYPED
+from tests.mutants.unseen import UNSEEN
 from tests.mutants.upgrades import UPGRADES
 
 MUTANTS: Final = (
@@ -107,6 +109,8 @@ MUTANTS: Final = (
     *MARKERS,
     *COMPARED,
     *INTEGRITY,
+    *PAST_BUGS,
+    *UNSEEN,
     *ISOLATION,
     *LEVELS,
     *ADDITION_MUTANTS,

@@ -32,6 +32,13 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
         ),
     ): "every log has the same entry 1, so no follower says that it needs it",
     (
+        "quorum/image_watch.py",
+        (
+            "- if self._mark is None or self.snapshots.installing or peer != self._raft.leader_id:\n"
+            "+ if self._mark is None and self.snapshots.installing or peer != self._raft.leader_id:"
+        ),
+    ): "it is called with a mark only; while one is installed the receiver takes no other snapshot",
+    (
         "quorum/raft_log.py",
         "- if self._clock() > until_s:\n+ if self._clock() >= until_s:",
     ): "the same but at one instant: a slice of applied entries ends a nanosecond earlier",

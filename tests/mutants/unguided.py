@@ -35,7 +35,11 @@ TESTS_S_MAX: Final = 600  # of one change: who hangs has noticed it
 ABOVE: Final = {
     "broker/log": ("tests/broker/test_partition_transactions.py", "tests/broker/test_fetch.py"),
     "controller": ("tests/quorum/test_proposer.py", "tests/simulation/test_transaction_storms.py"),
-    "quorum": ("tests/coordinator/test_quarantine.py", "tests/simulation/test_storms.py"),
+    "quorum": (
+        "tests/coordinator/test_quarantine.py",
+        "tests/node/test_driver.py",
+        "tests/simulation/test_storms.py",
+    ),
     "snapshots": (
         "tests/quorum/test_snapshots.py",
         "tests/quorum/test_integrity.py",

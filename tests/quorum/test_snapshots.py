@@ -51,6 +51,19 @@ def test_the_journal_keeps_what_the_archive_does_not_have_on_disk(make_rig: Make
     assert rig[1].journal.first_index == asked
 
 
+def test_the_journal_keeps_a_tail_for_those_who_are_a_little_behind(
+    make_rig: MakeRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fencepost.quorum.snapshotter, "TAIL_ENTRIES", 3)
+    rig = make_rig(3, snapshot_entries=INTERVAL)
+    rig.elect(1)
+    rig.register(1)
+    advance(rig, 1, INTERVAL)
+    rig.maintenance_tick(1)
+    rig.work()
+    assert rig[1].journal.first_index == rig[1].journal.last_index - 3
+
+
 def test_a_snapshot_that_cannot_be_written_changes_nothing(make_rig: MakeRig) -> None:
     rig = make_rig(3, snapshot_entries=INTERVAL)
     rig.elect(1)
