@@ -49,7 +49,7 @@ def open_journal(store: Store, clock: Callable[[], float], log: FilteringBoundLo
         raise
 
 
-def open_archiver(
+def archiver(
     config: ArchiveConfig, store: Store, journal: Journal, applied: LogIndex, log: FilteringBoundLogger
 ) -> Archiver:
     """The archives beside a store. Raises StoreDamaged if it is older than they are; it is closed then."""

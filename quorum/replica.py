@@ -83,9 +83,7 @@ class Replica:
         self._saved = opened_store.saved_position(self.store)  # None: no image was written yet
         self._applied = self._saved or (LogIndex(1), Term(0))
         self._seen_clocks = SeenClocks()
-        self.archiver = opened_store.open_archiver(
-            config, self.store, self.journal, self._applied[0], self.log
-        )
+        self.archiver = opened_store.archiver(config, self.store, self.journal, self._applied[0], self.log)
         self.electorate = Electorate(config, self.store, self.journal, lambda: self._applied[0])
         self.peers = sorted(config.voter_ids - {config.node_id})
         self._transport = PeerTransport(send)

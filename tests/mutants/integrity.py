@@ -12,7 +12,7 @@ OF_VOTER: Final = "tests/quorum/test_clean_shutdown.py::"
 STORMS: Final = "tests/simulation/test_flip_storms.py::test_damaged_stores_give_no_wrong_answer"
 
 OLDER: Final = "tests/quorum/test_older_store.py::"
-HOLES: Final = "tests/snapshots/test_archive_holes.py::TestHoles::"
+HOLES: Final = "tests/snapshots/test_archive_holes.py::"
 
 INTEGRITY: Final = (
     Mutant(
