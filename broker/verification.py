@@ -3,9 +3,10 @@
 Verified    of a client that adds its partitions itself. A late batch, after its transaction has ended, would
             open one that never ends; and a producer that is unknown here may be fenced (KIP-360, row 360.6).
 Added       of a client that uses transactions V2: the partition becomes part of its transaction now.
-Rounds      of AddPartitionsToTxn v5, one at a time on each connection: what comes meanwhile shares the next.
-            The questions about one transactional id are answered in their order, so it is in one round at a
-            time.
+Rounds      of AddPartitionsToTxn v5, one at a time on each connection, and at most one begins each ROUND_S:
+            what comes meanwhile shares the next. The questions about one transactional id are answered in
+            their order, so it is in one round at a time.
+Speed       a round takes a task only where the coordinator must be found (again).
 51          to an addition: the last transaction's markers are being written. The coordinator makes it as soon
             as they are, and announces it (coordinator/early_additions.py): that is the answer. What is lost
             on the way is asked again, for ADD_RETRY_S_MAX; then the client retries.
@@ -34,7 +35,7 @@ from fencepost.controller.transactions.add_partitions import (
 )
 from fencepost.records.transaction_log import TopicPartitions
 from fencepost.records.types import ProducerId
-from fencepost.wire.client import ControllerClient
+from fencepost.wire.client import MOVED, ControllerClient
 from fencepost.wire.k00_produce import Produce
 from fencepost.wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
 
@@ -43,8 +44,12 @@ CALL_TIMEOUT_S: Final = 2.0
 
 QUESTIONS_MAX: Final = 10_000  # waiting for a round; one more is refused, and retried
 TRANSACTIONS_MAX: Final = 500  # in one round: its answer depends on one entry of the log
-ADD_RETRY_S: Final = (0.015, 0.05)
-"""Pauses between tries: the first, longer than most markers take, and the longest. Announcements end them."""
+ROUND_S: Final = 0.002
+"""From the begin of one round to that of the next. A round costs its two nodes some 0.2 ms of CPU, whatever
+it holds. The questions of a lone producer are further apart than this, so they do not wait."""
+ADD_RETRY_S: Final = (0.05, 0.1)
+"""Pauses between tries: the first, longer than markers take on a busy machine, and the longest. Announcements
+end them: a try is for one that was lost."""
 ADD_RETRY_SHARE: Final = 0.25  # a try waits for this share of the time since the first one
 ADD_RETRY_S_MAX: Final = 1.0
 """Kafka's is 0.1 (add.partitions.to.txn.retry.backoff.max.ms); then clients wait 0.1 s, and send it again."""
@@ -144,6 +149,7 @@ class Verifier:
         self._adding: dict[_Addition, list[_Question]] = {}  # additions that are not answered
         self._count = 0  # of all that are not answered
         self._wake = asyncio.Event()
+        self._searches = asyncio.TaskGroup()  # rounds for which the coordinator must be found
 
     def ask(self, producer: Producer, topic: str, index: int, reply: Reply, *, adds: bool = False) -> None:
         """Call ``reply`` with the coordinator's code for that partition; NONE: it is in the transaction.
@@ -177,13 +183,14 @@ class Verifier:
 
     async def run(self) -> None:
         """Ask; forever."""
-        async with asyncio.TaskGroup() as rounds:
+        async with self._searches:
             while True:
                 await self._wake.wait()
                 self._wake.clear()
                 while self._questions and self._free:
                     if taken := self._take():
-                        rounds.create_task(self._round(self._free.pop(), taken))
+                        self._begin(self._free.pop(), taken)
+                        await asyncio.sleep(ROUND_S)
 
     def _take(self) -> list[_Question]:
         """The questions of the next round: of a transactional id only those of one kind about one epoch."""
@@ -209,23 +216,56 @@ class Verifier:
         self._questions.extend(left)
         return taken
 
-    async def _round(self, coordinator: ControllerClient, questions: list[_Question]) -> None:
+    def _begin(self, coordinator: ControllerClient, questions: list[_Question]) -> None:
+        """Send a round on the connection that is open, or find the coordinator first."""
+        request = _request(questions)
+        until_s = asyncio.get_running_loop().time() + CALL_TIMEOUT_S
+
+        def on_outcome(outcome: AddPartitionsToTxnAnswer | Exception) -> None:
+            if isinstance(outcome, MOVED):
+                search()
+            else:
+                self._end(coordinator, questions, outcome)
+
+        def search() -> None:
+            self._searches.create_task(self._search(coordinator, questions, request, until_s))
+
+        if not coordinator.ask(ADD_PARTITIONS_TO_TXN, request, on_outcome):
+            search()
+
+    async def _search(
+        self,
+        coordinator: ControllerClient,
+        questions: list[_Question],
+        request: AddPartitionsToTxn,
+        until_s: float,
+    ) -> None:
+        outcome: AddPartitionsToTxnAnswer | Exception
+        left_s = until_s - asyncio.get_running_loop().time()
+        try:
+            outcome = await coordinator.call(ADD_PARTITIONS_TO_TXN, request, timeout_s=left_s)
+        except CALL_FAILURES as error:
+            outcome = error
+        self._end(coordinator, questions, outcome)
+
+    def _end(
+        self,
+        coordinator: ControllerClient,
+        questions: list[_Question],
+        outcome: AddPartitionsToTxnAnswer | Exception,
+    ) -> None:
+        """Give a round's answers, and ask later where that helps."""
+        self._free.append(coordinator)
+        self._wake.set()
         codes: dict[tuple[str, str, int], ErrorCode] = {}
         missing = ErrorCode.REQUEST_TIMED_OUT
-        try:
-            answer = await coordinator.call(
-                ADD_PARTITIONS_TO_TXN, _request(questions), timeout_s=CALL_TIMEOUT_S
-            )
-        except CALL_FAILURES as error:
-            if isinstance(error, ApiError):
-                missing = error.code
-            self._retry.failed(error)
+        if isinstance(outcome, Exception):
+            if isinstance(outcome, ApiError):
+                missing = outcome.code
+            self._retry.failed(outcome)
         else:
             self._retry.succeeded()
-            codes = _codes(answer)
-        finally:
-            self._free.append(coordinator)
-            self._wake.set()
+            codes = _codes(outcome)
         now_s = asyncio.get_running_loop().time()
         again: dict[str, list[_Question]] = {}
         for each in questions:

@@ -14,6 +14,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final, TypeAlias
 
 from fencepost.controller.errors import ApiError, ErrorCode, NotController, NotCoordinator, UnsupportedVersion
@@ -41,6 +42,8 @@ FATAL: Final = frozenset(
         ErrorCode.SASL_AUTHENTICATION_FAILED,
     )
 )
+MOVED: Final = (NotController, NotCoordinator, ConnectionLost, RequestTimeout)
+"""What ``call`` tries again: another controller may be active."""
 ADDRESSES_MAX: Final = 64  # bootstrap and learned; a quorum has a handful
 
 
@@ -112,6 +115,33 @@ class ControllerClient:
                 raise unknown or first or self._not_found(timeout_s)
             await asyncio.sleep(min(self._rng.uniform(backoff_s / 2, backoff_s), left_s))
             backoff_s = min(backoff_s * 2, BACKOFF_S_MAX)
+
+    def ask(self, api: Api[Q, R], request: Q, on_reply: Callable[[R | Exception], None]) -> bool:
+        """One attempt on the connection that is open, without a task. False: none is, and nothing is sent.
+
+        ``on_reply`` is called once, later, with the answer or with what ``call`` would raise; what of it is
+        ``MOVED`` is the caller's to try again, by ``call``.
+        """
+        connection = self._connection
+        if connection is None or not connection.is_open:
+            return False
+        try:
+            on_outcome = partial(self._settled, connection, on_reply)
+            connection.ask(api, request, on_outcome, timeout_s=self._attempt_timeout_s)
+        except (ApiError, NotConnected):  # a call says it, or finds another controller
+            return False
+        return True
+
+    def _settled(
+        self, connection: Connection, on_reply: Callable[[R | Exception], None], outcome: R | Exception
+    ) -> None:
+        if isinstance(outcome, MOVED):
+            self._leave(connection)
+            if isinstance(outcome, ApiError):
+                connection.retire()
+            else:
+                connection.close()
+        on_reply(outcome)
 
     async def close(self) -> None:
         """Close the connection. Calls in flight raise ConnectionLost."""

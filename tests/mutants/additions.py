@@ -19,6 +19,32 @@ ADDITION_MUTANTS: Final = (
         (WAITING + "test_an_addition_is_asked_again_while_the_last_transaction_ends_and_keeps_its_place",),
     ),
     Mutant(
+        "rounds-without-a-pause",
+        "questions that come soon after a round share the next one",
+        VERIFIER,
+        "                        await asyncio.sleep(ROUND_S)\n",
+        "                        await asyncio.sleep(0)\n",
+        (WAITING + "test_questions_that_come_soon_after_a_round_share_the_next",),
+    ),
+    Mutant(
+        "round-lost-with-its-coordinator",
+        "a round that meets a coordinator of the past is sent to the one of now",
+        VERIFIER,
+        "            if isinstance(outcome, MOVED):\n",
+        "            if False:\n",
+        (WAITING + "test_a_round_finds_the_coordinator_that_moved",),
+    ),
+    Mutant(
+        "question-keeps-a-past-controller",
+        "a client leaves the controller that is active no more",
+        "wire/client.py",
+        "        if isinstance(outcome, MOVED):\n",
+        "        if False:\n",
+        (
+            "tests/wire/test_controller_client.py::test_a_question_is_one_attempt_and_leaves_what_is_active_no_more",
+        ),
+    ),
+    Mutant(
         "early-addition-by-an-entry",
         "an early addition is refused without an entry, and made in the one that completes the last",
         ADDITIONS,

@@ -178,6 +178,26 @@ def test_a_leader_that_falls_silent_is_left() -> None:
     skipping_loop.run(story())
 
 
+def test_a_question_is_one_attempt_and_leaves_what_is_active_no_more() -> None:
+    async def story() -> None:
+        async with quorum(attempt_timeout_s=0.05) as (them, client):
+            answers: asyncio.Queue[Any] = asyncio.Queue()
+            assert not client.ask(ALLOCATE_PRODUCER_IDS, ASK, answers.put_nowait), "nothing is connected"
+            for is_moved, expected in ((True, NotController), (False, RequestTimeout)):
+                await client.call(ALLOCATE_PRODUCER_IDS, ASK, timeout_s=10)
+                assert client.ask(ALLOCATE_PRODUCER_IDS, ASK, answers.put_nowait)
+                assert not isinstance(await answers.get(), Exception)
+                leader_id = them.leader_id
+                them.nodes[leader_id].silent = not is_moved
+                them.lead(3 if is_moved else 1)
+                assert client.ask(ALLOCATE_PRODUCER_IDS, ASK, answers.put_nowait)
+                assert isinstance(await answers.get(), expected)
+                assert client.active is None
+            assert answers.empty()
+
+    skipping_loop.run(story())
+
+
 def test_calls_share_one_connection() -> None:
     async def story() -> None:
         async with quorum() as (them, client):
