@@ -141,13 +141,13 @@ class Process(Starting):
             self._on_ended(self)
             return
         self.is_damaged = False
+        self.disk.alive = False  # the calls of what follows are the simulation's
         self.replica = self.driver.replica
         self.replica.firewall.clocks = PeerClocks(len(self._voter_ids), self.clock, self.wall)
         watch(self.replica, self._ledger, self._at_flush)
         self.disk.watch(self.replica)
         self.driver.services = self._services(life)
         self._ledger.started(self.node_id, self.replica)
-        self.disk.alive = False  # what follows is the simulation's
         self.unsynced.watch(self.replica.archiver.archives.values())
         self.disk.alive = True
         timers = ((TICK_S, self.driver.tick), (MAINTAIN_S, self._maintain), (SWEEP_S, self._sweep))
