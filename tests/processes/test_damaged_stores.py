@@ -7,9 +7,12 @@ import lmdb
 import msgspec
 import pytest
 
+from fencepost.controller.cluster_version import CLUSTER_VERSION
 from fencepost.controller.producer_ids import PRODUCER_IDS
 from fencepost.snapshots.reader import MAP_BYTES, read_store
 from fencepost.snapshots.rows import row_key
+from fencepost.snapshots.store import Store
+from fencepost.snapshots.sums import Verdict
 from tests.harness.nodes import Nodes, wait_for
 from tests.processes.checks import check_run
 from tests.processes.load import Load
@@ -42,6 +45,17 @@ def change(store: Path, table: bytes, key: bytes, value: bytes) -> None:
     with env.begin(write=True) as txn:
         assert txn.replace(key, value, db=env.open_db(table, txn=txn)) not in (None, value)
     env.close()
+
+
+def make_differ(store: Path, version: int) -> None:
+    """The image is another one than the others', with checksums that fit, as after a fault in memory."""
+    opened = Store.open(store)
+    try:
+        assert opened.verify_image() is Verdict.SOUND
+        opened.image.put(CLUSTER_VERSION, 0, version)
+        opened.flush()
+    finally:
+        opened.close()
 
 
 def flip_entry(store: Path) -> None:
@@ -142,4 +156,34 @@ def test_a_node_with_a_bad_image_acknowledges_while_another_is_down(nodes: Nodes
         nodes.await_event(bad, "image_restored", mark)
         load.await_done(20)
         nodes.start(leader)
+    check_run(nodes, load, since)
+
+
+def test_two_bad_images_at_once_are_named_until_an_operator_says_who_is_right(
+    nodes: Nodes, since: int
+) -> None:
+    with Load(nodes, seed=35) as load:
+        load.await_done(20)
+        nodes.kill(*nodes.node_ids)
+        for node_id in (1, 2):
+            make_differ(nodes.home(node_id) / "store", 1_000_000 * node_id)
+        marks = {int(node_id): nodes.log_size(node_id) for node_id in nodes.node_ids}
+        nodes.start(*nodes.node_ids)
+        load.await_done(150)
+        nodes.run("topics", "create", "--topic", "differs")  # a row that differs is written again
+        load.await_done(150)
+        for node_id, mark in marks.items():
+            event = nodes.await_event(node_id, "images_differ", mark)
+            assert len(set(event["digests"].values())) == 3
+            assert "storage repair --trust NODE" in event["next"]
+        nodes.kill(1, 2)
+        for node_id in (1, 2):
+            nodes.read("storage", "repair", "--node", node_id, "--trust", 3)
+            marks[node_id] = nodes.log_size(node_id)
+        nodes.start(1, 2)
+        for node_id in (1, 2):
+            nodes.await_event(node_id, "image_restored", marks[node_id])
+        load.await_done(20)
+    nodes.up()
+    nodes.run("topics", "delete", "--topic", "differs")
     check_run(nodes, load, since)

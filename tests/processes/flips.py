@@ -1,0 +1,351 @@
+"""A bit of a real node's files flips, drawn by structure: what the node says, and how it comes back.
+
+Structures  pages of the store by their kind and part (headers, pointers, what they hold, unused space), rows
+            of each of its tables, archive, snapshots, segments of a partition and their indexes, small files.
+            The node is dead, or runs, in either role.
+Checked     a majority serves; no producer id is given out twice; acknowledged records are read back, unless a
+            command gave them up; in the end the images are equal. A flip in unused space changes nothing.
+Outcomes    by structure: "nothing", "by itself" with the events, "by command" with what was typed.
+Run         .venv/bin/python -m tests.processes.flips --seeds 300 --from 0
+"""
+
+import argparse
+import contextlib
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import confluent_kafka
+import lmdb
+
+from fencepost.cluster.console import Failed
+from fencepost.cluster.local_cluster import create_cluster
+from fencepost.snapshots.reader import MAP_BYTES
+from tests.harness.nodes import JSON_LOGS, NO_QUOTA, Nodes
+from tests.ports import cluster_port
+from tests.processes.raw_client import producer_id
+
+PAGE: Final = 4096
+PAGE_HEADER: Final = 16  # page number 8, unused 2, kind 2, lower 2, upper 2
+KINDS: Final = {1: "branch", 2: "leaf", 4: "overflow", 8: "meta"}
+TOPIC: Final = "flips"
+SETTINGS: Final = (JSON_LOGS, NO_QUOTA, "snapshot.entries.interval=40", "log.segment.bytes=4000")
+WAIT_S: Final = 20.0
+SMALL_FILES: Final = (
+    "meta.properties", "clock.json", "bootstrap.json", "hosted-logs", "log-start-offset-checkpoint",
+    "recovery-point-offset-checkpoint",
+)  # fmt: skip
+OF_PARTITIONS: Final = (
+    ".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checksums", "leader-epoch-checkpoint",
+    "partition.metadata",
+)  # fmt: skip
+
+
+class Flip(NamedTuple):
+    """A bit of a file, and what lies there."""
+
+    structure: str
+    file: Path
+    at: int
+    bit: int
+
+
+def _pages(home: Path, rng: random.Random, kind: str, part: str) -> Iterator[tuple[Path, int]]:
+    """Where to flip, in a random order, one page after the other."""
+    file = home / "store" / "data.mdb"
+    raw = file.read_bytes()
+    pages = list(range(len(raw) // PAGE))
+    rng.shuffle(pages)
+    for page in pages:
+        header = raw[page * PAGE : page * PAGE + PAGE_HEADER]
+        flags = int.from_bytes(header[10:12], "little")
+        if int.from_bytes(header[:8], "little") != page or KINDS.get(flags & 0xF) != kind:
+            continue
+        lower, upper = (int.from_bytes(header[at : at + 2], "little") for at in (12, 14))
+        first, end = {
+            "header": (0, PAGE_HEADER),
+            "pointers": (PAGE_HEADER, lower),
+            "nodes": (upper, PAGE),
+            "unused": (lower, upper),
+            "content": (PAGE_HEADER, PAGE_HEADER + 136 if kind == "meta" else PAGE),
+        }[part]
+        if PAGE_HEADER <= first < end <= PAGE or part == "header":
+            yield file, page * PAGE + rng.randrange(first, end)
+
+
+def _bytes_of(pattern: str) -> Callable[[Path, random.Random], Iterator[tuple[Path, int]]]:
+    def places(home: Path, rng: random.Random) -> Iterator[tuple[Path, int]]:
+        files = sorted(each for each in home.glob(pattern) if each.is_file() and each.stat().st_size)
+        if files:
+            file = rng.choice(files)
+            yield file, rng.randrange(file.stat().st_size)
+
+    return places
+
+
+def _row(table: str) -> Callable[[Path, random.Random], Iterator[tuple[Path, int]]]:
+    """A byte of a row: found by its value, which must be there once or be the newest of its copies."""
+
+    def places(home: Path, rng: random.Random) -> Iterator[tuple[Path, int]]:
+        env = lmdb.open(str(home / "store"), max_dbs=8, map_size=MAP_BYTES, readonly=True, lock=False)
+        try:
+            with env.begin() as txn:
+                db = env.open_db(table.encode(), txn=txn, create=False)
+                rows = [(bytes(key), bytes(value)) for key, value in txn.cursor(db=db)]
+        finally:
+            env.close()
+        rng.shuffle(rows)
+        raw = (home / "store" / "data.mdb").read_bytes()
+        for key, value in rows:
+            at = raw.find(key + value)
+            if at >= 0:
+                yield home / "store" / "data.mdb", at + rng.randrange(len(key + value))
+
+    return places
+
+
+STRUCTURES: Final[dict[str, Callable[[Path, random.Random], Iterator[tuple[Path, int]]]]] = {
+    **{
+        f"page {kind} {part}": lambda home, rng, kind=kind, part=part: _pages(home, rng, kind, part)  # type: ignore[misc]
+        for kind, parts in {
+            "meta": ("header", "content"),
+            "branch": ("header", "pointers", "nodes", "unused"),
+            "leaf": ("header", "pointers", "nodes", "unused"),
+            "overflow": ("header", "content"),
+        }.items()
+        for part in parts
+    },
+    **{f"row of {table}": _row(table) for table in ("meta", "journal", "image", "sums")},
+    "archive": _bytes_of("archive/*/*.log"),
+    "archive index": _bytes_of("archive/*/*index"),
+    **{f"snapshot {name}": _bytes_of(f"snapshots/*/{name}*") for name in ("manifest", "state", "0")},
+    **{f"partition {name}": _bytes_of(f"{TOPIC}-*/*{name}") for name in OF_PARTITIONS},
+    **{f"file {name}": _bytes_of(name) for name in SMALL_FILES},
+}
+
+
+class Trial:
+    """A cluster, and one case after the other."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self.nodes = nodes
+        self.producer_ids: set[int] = set()
+        self.acknowledged: dict[int, dict[int, bytes]] = defaultdict(dict)  # by partition and offset
+        self.outcomes: dict[str, Counter[str]] = defaultdict(Counter)
+        self.case = ""
+        nodes.run("topics", "create", "--topic", TOPIC, "--replica-assignment", "1,2,3")
+        for _ in range(6):
+            self.served(nodes.node_ids)
+
+    def run(self, seed: int) -> str:
+        """Raises AssertionError."""
+        rng, nodes = random.Random(seed), self.nodes
+        structure = rng.choice(sorted(STRUCTURES))
+        leads, runs, is_killed = rng.random() < 0.5, rng.random() < 0.3, rng.random() < 0.5
+        leader = nodes.await_followed()
+        victim = leader if leads else rng.choice([each for each in nodes.node_ids if each != leader])
+        mark = nodes.log_size(victim)
+        self.case = (
+            f"{structure}, {'the leader' if leads else 'a follower'} that {'runs' if runs else 'is dead'}"
+        )
+        if not runs:
+            self.end(victim, kill=is_killed)
+        place = next(STRUCTURES[structure](nodes.home(victim), rng), None)
+        how = f"{'the leader' if leads else 'a follower'} that {'runs' if runs else 'is dead'}"
+        if place is None:
+            self.back(victim)
+            return f"{structure}, {how}: not there"
+        file, at = place
+        self.case += f", {file.relative_to(nodes.home(victim))} at {at}"
+        with open(file, "r+b") as stream:
+            stream.seek(at)
+            byte = stream.read(1)[0]
+            stream.seek(at)
+            stream.write(bytes((byte ^ 1 << rng.randrange(8),)))
+        self.served([each for each in nodes.node_ids if each != victim])
+        if runs and nodes.node(victim).status() == "running":
+            time.sleep(0.5)
+            self.end(victim, kill=is_killed)
+        outcome = self.came_back(victim, mark)
+        if "unused" in structure:
+            assert outcome == "nothing", f"a flip in unused space: {outcome}"
+        self.served(nodes.node_ids)
+        self.checked()
+        self.outcomes[structure][outcome.partition(":")[0]] += 1
+        return f"{structure}, {how}, {file.relative_to(nodes.home(victim))} at {at}: {outcome}"
+
+    def end(self, victim: int, *, kill: bool) -> None:
+        if self.nodes.node(victim).status() == "dead":
+            return  # by itself: what it read next was damaged
+        if kill:
+            self.nodes.kill(victim)
+        else:
+            self.nodes.send(victim, signal.SIGTERM)
+            self.nodes.await_status(victim, "dead")
+
+    def back(self, victim: int) -> bool:
+        """Start it. False: it ended."""
+        if self.nodes.node(victim).status() == "dead":
+            with contextlib.suppress(Failed):
+                self.nodes.start(victim)
+        deadline = time.monotonic() + WAIT_S
+        while self.nodes.node(victim).status() == "running":
+            with contextlib.suppress(OSError):
+                leaders = {
+                    self.nodes.metrics(each)["fencepost_raft_leader_id"] for each in self.nodes.node_ids
+                }
+                if len(leaders) == 1 and min(leaders) > 0:
+                    return True
+            assert time.monotonic() < deadline, f"node {victim} runs and follows none"
+            time.sleep(0.05)
+        return False
+
+    def came_back(self, victim: int, mark: int) -> str:
+        nodes = self.nodes
+        typed: list[str] = []
+        if not self.back(victim) and not self.back(victim):  # once more: some damage is repaired by a start
+            report = nodes.run("storage", "verify", "--node", victim, status=1)
+            typed.append("storage verify; " + report.replace("\n", " ")[-200:])
+            (nodes.home(victim) / "store").rename(nodes.home(victim) / f"store.{time.time_ns()}")
+            assert self.back(victim), f"it does not start without its store: {self.said(victim, mark)}"
+        nodes.await_equal_images()
+        for event in nodes.events(victim, "partition_offline", mark):
+            if f"{TOPIC}-" in event["partition"] and self.is_offline(victim, event["partition"]):
+                self.end(victim, kill=False)
+                words = ("storage", "repair", "--node", victim, "--partition", event["partition"])
+                repaired = nodes.read(*words, "--accept-data-loss")
+                index = int(event["partition"].rpartition("-")[2])
+                for offset in list(self.acknowledged[index]):
+                    if offset >= repaired["end_offset"]:
+                        del self.acknowledged[index][offset]
+                typed.append(f"storage repair --partition ({event['reason'][:80]})")
+                assert self.back(victim), "it does not start after storage repair"
+        said = self.said(victim, mark)
+        if typed:
+            return f"by command: {typed}; {said}"
+        return f"by itself: {said}" if said else "nothing"
+
+    def is_offline(self, victim: int, name: str) -> bool:
+        nodes = self.nodes
+        events = [
+            each for each in nodes.events(victim) if each["event"] in ("logs_recovered", "partition_offline")
+        ]
+        started = max(at for at, each in enumerate(events) if each["event"] == "logs_recovered")
+        while started and events[started - 1]["event"] == "partition_offline":
+            started -= 1
+        return any(each.get("partition") == name for each in events[started:])
+
+    def said(self, victim: int, mark: int) -> list[str]:
+        passing = {"attempt_failed", "authorizer_missing", "broker_left_unnoticed", "loop_stalled"}
+        return sorted(
+            {
+                each["event"]
+                for each in self.nodes.events(victim, since=mark)
+                if each.get("level") in ("warning", "error", "critical") and each["event"] not in passing
+            }
+        )
+
+    def served(self, node_ids: list[Any]) -> None:
+        """These nodes give out ids, none twice, and take records."""
+        for each in node_ids:
+            deadline = time.monotonic() + WAIT_S
+            while True:
+                try:
+                    given = producer_id(self.nodes.address(each, "client"))
+                    break
+                except (AssertionError, OSError):
+                    assert time.monotonic() < deadline, f"node {each} gives out no id"
+                    time.sleep(0.05)
+            assert given not in self.producer_ids, f"producer id {given} was given out twice"
+            self.producer_ids.add(given)
+        producer = confluent_kafka.Producer(
+            {"bootstrap.servers": self.nodes.bootstrap, "message.timeout.ms": 20_000, "log_level": 0}
+        )
+        refused: list[Any] = []
+
+        def delivered(error: Any, message: Any) -> None:
+            if error is not None:
+                refused.append(error)
+            else:
+                found = self.acknowledged[message.partition()]
+                assert message.offset() not in found, f"{message.offset()} was acknowledged twice"
+                found[message.offset()] = message.value()
+
+        for each in node_ids:
+            for number in range(4):
+                producer.produce(TOPIC, os.urandom(60), partition=int(each) - 1, on_delivery=delivered)
+                del number
+        assert producer.flush(WAIT_S + 5) == 0
+        assert not refused, f"refused: {refused[0]}"
+
+    def checked(self) -> None:
+        consumer = confluent_kafka.Consumer(
+            {"bootstrap.servers": self.nodes.bootstrap, "group.id": "flips", "enable.auto.commit": False}
+        )
+        missing = {
+            (index, at): value for index, rows in self.acknowledged.items() for at, value in rows.items()
+        }
+        try:
+            consumer.assign([confluent_kafka.TopicPartition(TOPIC, index, 0) for index in self.acknowledged])
+            deadline = time.monotonic() + 30
+            while missing:
+                assert time.monotonic() < deadline, f"acknowledged and not there: {sorted(missing)[:5]}"
+                for message in consumer.consume(500, 0.5):
+                    at = (message.partition(), message.offset())
+                    if message.error() is None and at in missing:
+                        assert missing.pop(at) == message.value(), f"another record is at {at}"
+        finally:
+            consumer.close()
+
+
+@contextlib.contextmanager
+def cluster(folder: Path) -> Iterator[Nodes]:
+    """Three nodes, up. Their logs may say anything."""
+    nodes = Nodes(create_cluster(folder / "cluster", 3, cluster_port(), SETTINGS))
+    try:
+        nodes.up()
+        yield nodes
+    finally:
+        nodes.down()
+
+
+def say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=300)
+    parser.add_argument("--from", dest="first", type=int, default=0)
+    chosen = parser.parse_args()
+    failed, seed, end = 0, chosen.first, chosen.first + chosen.seeds
+    totals: dict[str, Counter[str]] = defaultdict(Counter)
+    while seed < end:  # after a failure a cluster of its own: this one may be broken for the others
+        with tempfile.TemporaryDirectory() as name, cluster(Path(name)) as nodes:
+            trial, fails = Trial(nodes), False
+            while seed < end and not fails:
+                try:
+                    say(f"seed {seed}: {trial.run(seed)}")
+                except (AssertionError, OSError) as error:
+                    fails = True
+                    failed += 1
+                    say(f"seed {seed}: {trial.case}: FAILED: {error}")
+                seed += 1
+            for structure, outcomes in trial.outcomes.items():
+                totals[structure] += outcomes
+    for structure, outcomes in sorted(totals.items()):
+        say(f"{structure}: {dict(outcomes)}")
+    say(f"{chosen.seeds} cases, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
