@@ -188,8 +188,9 @@ class ImageWatch:
     def heard(self, peer: NodeId, message: Message) -> Message | None:
         """What a peer says of images; None if this node must not follow the message now."""
         if isinstance(message, Ack):
-            if message.report is not None and self._electorate.counts(peer):
-                self._heard_of(peer, *message.report)
+            report = message.report
+            if report is not None and self._reports.is_new(peer, *report) and self._electorate.counts(peer):
+                self._heard_of(peer, *report)
             if message.wants_from is not None and self._raft.is_leader and not self.is_bad:
                 self.snapshots.send_fresh(peer, LogIndex(message.wants_from))
         elif isinstance(message, AppendEntries):

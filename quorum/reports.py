@@ -20,11 +20,16 @@ class Reports:
         self._majority = len(voters) // 2 + 1
         self._of: dict[NodeId, dict[int, bytes]] = {node: {} for node in sorted(voters)}
 
+    def is_new(self, node: NodeId, version: int, digest: bytes) -> bool:
+        """It is not known: nine of ten acks repeat the last one."""
+        of_node = self._of.get(node)
+        return of_node is not None and of_node.get(version) != digest
+
     def add(self, node: NodeId, version: int, digest: bytes) -> bool:
         """False if it is known, or of no voter."""
-        of_node = self._of.get(node)
-        if of_node is None or of_node.get(version) == digest:
+        if not self.is_new(node, version, digest):
             return False
+        of_node = self._of[node]
         of_node.pop(version, None)
         of_node[version] = digest
         if len(of_node) > REPORTS_MAX:

@@ -120,9 +120,7 @@ class Store:
                     self.meta_put(name, seal.meta[name])
             self.generation = self._meta_int("generation", 0)
             self.image = Image(self, self._header())
-        generation = struct.pack(">I", self.generation)
-        rows = scan_rows(self.txn, self.image_db, generation)
-        self.rows_sum = sum_of((generation + key, value) for key, value in rows)
+        self.rows_sum = sum_of(scan_rows(self.txn, self.image_db, struct.pack(">I", self.generation)))
         verdict = judge(seal, Seal(meta, self.rows_sum))
         self.sums_hold = verdict is not Verdict.UNSEALED
         self._must_seal = seal is None or not self.sums_hold

@@ -12,6 +12,7 @@ Earlier   versions read past all of this, and write without it. A header and an 
 """
 
 import enum
+import struct
 from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Final, NamedTuple, TypeVar
@@ -33,6 +34,7 @@ NOT_SEALED: Final = frozenset({SEAL, BALLOT, "raft.term", "raft.vote"})
 SUM_BYTES: Final = 16
 MODULUS: Final = 1 << 8 * SUM_BYTES
 GENERATION_BYTES: Final = 4
+_LENGTH: Final = struct.Struct(">H")
 """Of a row's key in the store: it is not hashed."""
 
 
@@ -88,14 +90,20 @@ def judge(seal: Seal | None, now: Seal) -> Verdict:
 
 def row_hash(key: bytes, value: bytes) -> int:
     """Of one row; ``key`` as it lies in the store."""
-    own = key[GENERATION_BYTES:]
-    content = len(own).to_bytes(2, "big") + own + value
+    content = _hashed(key[GENERATION_BYTES:], value)
     return int.from_bytes(blake2b(content, digest_size=SUM_BYTES).digest(), "big")
 
 
 def sum_of(rows: Iterable[tuple[bytes, bytes]]) -> int:
-    """Of rows by their keys in the store."""
-    return sum(row_hash(key, value) for key, value in rows) % MODULUS
+    """Of rows by their keys in the store without the generation. A start takes some 2 us for each."""
+    total, digest, number = 0, blake2b, int.from_bytes
+    for key, value in rows:
+        total += number(digest(_hashed(key, value), digest_size=SUM_BYTES).digest(), "big")
+    return total % MODULUS
+
+
+def _hashed(key: bytes, value: bytes) -> bytes:
+    return b"".join((_LENGTH.pack(len(key)), key, value))
 
 
 def require_sealed(reader: Reader) -> None:

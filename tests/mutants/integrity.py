@@ -99,8 +99,8 @@ INTEGRITY: Final = (
         "integrity-keys-not-hashed",
         "a row's key is under the sum",
         "snapshots/sums.py",
-        '    content = len(own).to_bytes(2, "big") + own + value\n',
-        "    content = value\n",
+        '    return b"".join((_LENGTH.pack(len(key)), key, value))\n',
+        "    return value\n",
         (TESTS + "test_a_row_that_is_gone_or_has_another_key_is_never_believed",),
     ),
     Mutant(
