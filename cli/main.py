@@ -50,6 +50,7 @@ COMMANDS: Final = {
     "snapshot": _Home("fencepost.cli.snapshot", "snapshot"),
     "storage": _Home("fencepost.cli.storage", "storage"),
     "migrate": _Home("fencepost.cli.migrate", "migrate"),
+    "fault": _Home("fencepost.cli.fault", "fault"),
     "schema": _Home("fencepost.cli.schema", "schema"),
     "node": _Home("fencepost.cli.node", "node"),
     "audit": _Home("fencepost.cli.audit", "audit"),

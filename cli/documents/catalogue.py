@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.cli.documents.base import Failure
+from fencepost.cli.documents.faults import FAULTS
 from fencepost.cli.documents.live import LIVE
 from fencepost.cli.documents.measured import MEASURED
 from fencepost.cli.documents.storage import STORAGE
@@ -20,7 +21,7 @@ DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 FAILURE: Final = "error"
 STREAMS: Final = frozenset({"consume", "logs", "audit watch"})
 
-DOCUMENTS: Final[Mapping[str, Any]] = {**LIVE, **TRANSACTIONS, **STORAGE, **MEASURED}
+DOCUMENTS: Final[Mapping[str, Any]] = {**LIVE, **FAULTS, **TRANSACTIONS, **STORAGE, **MEASURED}
 """By the words of the command."""
 
 

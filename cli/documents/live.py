@@ -212,6 +212,7 @@ class Recovered(Document):
     start_offset: int
     leader_epoch: int | None
     recovered: bool
+    reported_end: int | None
     committed_offsets: dict[str, int]
     transactions: list[LostTransaction]
 

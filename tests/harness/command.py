@@ -125,6 +125,6 @@ def checked(arguments: Sequence[object], said: Result) -> Result:
 def command_in(words: Sequence[str]) -> str:
     """Its name in DOCUMENTS; options may stand between its words."""
     words = [str(_ALIASES.get(each, each)) for each in words]
-    group = next(name for name in COMMANDS if name in words)
+    group = next(each for each in words if each in COMMANDS)
     found = [name for name in DOCUMENTS if name.split()[0] == group and set(name.split()) <= set(words)]
     return max(found, key=len)

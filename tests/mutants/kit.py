@@ -8,7 +8,25 @@ PROXY: Final = "tests/testing/test_proxy.py::"
 PORTS: Final = "tests/testing/test_held_ports.py::"
 CHECK: Final = "tests/testing/test_exactly_once.py::"
 
+CONTROL: Final = "tests/testing/test_control.py::"
+
 KIT_MUTANTS: Final = (
+    Mutant(
+        "control-open-to-others",
+        "only the owner of a cluster's folder may break it",
+        "testing/control.py",
+        "        self.path.chmod(0o600)\n",
+        "        self.path.chmod(0o666)\n",
+        (CONTROL + "test_only_its_owner_may_use_it",),
+    ),
+    Mutant(
+        "cleared-faults-forgotten",
+        "fault clear says which faults were armed, and they fire no more",
+        "testing/control.py",
+        "            self._fault(each).clear()\n",
+        "            self._fault(each)\n",
+        (CONTROL + "test_a_fault_is_armed_listed_waited_for_and_cleared",),
+    ),
     Mutant(
         "ports-shared-by-clusters",
         "a port that one cluster holds is no other one's",
