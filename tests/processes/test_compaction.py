@@ -2,9 +2,12 @@
 
 import os
 import time
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
+import kafka
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
@@ -31,6 +34,14 @@ TOPIC_SETTINGS: Final = {
 Values = dict[bytes, bytes | None]
 
 
+class Seen(NamedTuple):
+    """A record, as a consumer sees it."""
+
+    offset: int
+    key: bytes
+    value: bytes | None
+
+
 def fill(nodes: Nodes, first: int, end: int) -> Values:
     """Records [first, end), in transactions of 1,000 of which every third aborts; what is committed last."""
     producer = Producer(
@@ -55,16 +66,16 @@ def fill(nodes: Nodes, first: int, end: int) -> Values:
     return last
 
 
-def consume(nodes: Nodes, isolation: str, group: str) -> Values:
-    """The last value of each key, as a consumer sees it that begins at the log's start."""
+def consume(nodes: Nodes, isolation: str) -> list[Seen]:
+    """What confluent-kafka's consumer sees that begins at the log's start."""
     consumer = Consumer(
         {
-            "bootstrap.servers": nodes.bootstrap, "group.id": group, "isolation.level": isolation,
+            "bootstrap.servers": nodes.bootstrap, "group.id": isolation, "isolation.level": isolation,
             "enable.partition.eof": True, "auto.offset.reset": "earliest", "log_level": 0,
         }
     )  # fmt: skip
     consumer.assign([TopicPartition(TOPIC, 0, 0)])
-    values: Values = {}
+    seen: list[Seen] = []
     until = time.monotonic() + 60
     try:
         while time.monotonic() < until:
@@ -72,11 +83,48 @@ def consume(nodes: Nodes, isolation: str, group: str) -> Values:
             if message is None:
                 continue
             if message.error() is not None:
-                return {key: value for key, value in values.items() if value is not None}
-            values[message.key()] = message.value()  # type: ignore[index]
+                return seen
+            seen.append(Seen(message.offset(), message.key(), message.value()))  # type: ignore[arg-type]
     finally:
         consumer.close()
     raise AssertionError("the consumer does not come to the end")
+
+
+def consume_plainly(nodes: Nodes) -> list[Seen]:
+    """What kafka-python's consumer sees with its defaults: it reads what is not committed, too."""
+    consumer = kafka.KafkaConsumer(bootstrap_servers=nodes.bootstrap, auto_offset_reset="earliest")
+    partition = kafka.TopicPartition(TOPIC, 0)
+    consumer.assign([partition])
+    end = consumer.end_offsets([partition])[partition]
+    seen: list[Seen] = []
+    until = time.monotonic() + 60
+    while consumer.position(partition) < end:
+        polled = consumer.poll(1_000).get(partition, ())
+        seen += [Seen(message.offset, message.key, message.value) for message in polled]
+        assert time.monotonic() < until, "the consumer does not come to the end"
+    consumer.close()
+    return seen
+
+
+def is_aborted(seen: Seen) -> bool:
+    """Its transaction was aborted; of a tombstone it is not known."""
+    return seen.value is not None and int(seen.value.rstrip(b".")) // 1_000 % 3 == 2
+
+
+def last_values(seen: list[Seen]) -> Values:
+    """The last value of each key that has one."""
+    values = {each.key: each.value for each in seen}
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def check_plain(seen: list[Seen], clean_end: int, live: Mapping[bytes, bytes | None]) -> None:
+    """What Kafka's cleaner leaves: of what is clean a record for each key, and none that was aborted."""
+    cleaned = [each for each in seen if each.offset < clean_end]
+    assert max(Counter(each.key for each in cleaned).values()) == 1
+    assert not [each for each in cleaned if is_aborted(each)]
+    committed = {each.key: each.value for each in seen if each.value is not None and not is_aborted(each)}
+    assert {key: committed.get(key) for key in live} == live
+    assert [each.offset for each in seen] == sorted({each.offset for each in seen})
 
 
 def folder(nodes: Nodes) -> Path:
@@ -89,10 +137,14 @@ def segments(nodes: Nodes) -> list[Path]:
     return sorted(folder(nodes).glob("*.log"))
 
 
+def clean_end(nodes: Nodes) -> int:
+    """Up to which offset the cleaner says that the log is clean."""
+    return load_offsets(folder(nodes).parent / CLEANER_FILE).by_folder.get(f"{TOPIC}-0", -1)
+
+
 def is_clean(nodes: Nodes) -> bool:
     """All but the active segment is clean."""
-    clean_end = load_offsets(folder(nodes).parent / CLEANER_FILE).by_folder.get(f"{TOPIC}-0", -1)
-    return clean_end >= int(segments(nodes)[-1].stem)
+    return clean_end(nodes) >= int(segments(nodes)[-1].stem)
 
 
 def test_a_compacted_topic_keeps_the_last_values_and_little_else(tmp_path: Path) -> None:
@@ -111,7 +163,10 @@ def test_a_compacted_topic_keeps_the_last_values_and_little_else(tmp_path: Path)
         live_bytes = sum(len(key) + len(value or b"") + 20 for key, value in live.items())
         size = sum(path.stat().st_size for path in segments(nodes))
         assert size <= 2 * live_bytes + 2 * SEGMENT_BYTES
-        assert consume(nodes, "read_committed", "committed") == live
+        clean = clean_end(nodes)
+        assert last_values(consume(nodes, "read_committed")) == live
+        check_plain(consume(nodes, "read_uncommitted"), clean, live)
+        check_plain(consume_plainly(nodes), clean, live)
         metrics = nodes.metrics(1)
         assert metrics["fencepost_log_cleaner_passes_total"] >= 1
         assert metrics["fencepost_log_cleaner_uncleanable_partitions"] == 0
