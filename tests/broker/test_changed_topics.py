@@ -1,13 +1,56 @@
 """A broker takes changed settings of a topic when Metadata shows another digest of them, and only then."""
 
 from pathlib import Path
+from typing import Final
 
 from msgspec.structs import replace
 
+from fencepost.broker.log.shapes import LogConfig
+from fencepost.broker.log_settings import SET_FOR_THE_TOPIC, with_topic_settings
+from fencepost.controller.errors import ErrorCode
+from fencepost.controller.topic_configs import SETTINGS
+from fencepost.controller.topics import NewTopic, TopicConfig
+from fencepost.records.levels import COMPACTED_TOPICS
 from fencepost.wire.k32_describe_configs import DESCRIBE_CONFIGS
 from tests.broker.batches import TOPIC
 from tests.broker.data_stage import HERE, hosting
 from tests.broker.fake_controller import play
+from tests.controller.topic_worlds import create, world
+from tests.together import table
+
+OF_KAFKA: Final = {
+    "cleanup.policy": "compact", "compression.gzip.level": "5", "compression.lz4.level": "5",
+    "compression.type": "zstd", "compression.zstd.level": "5", "delete.retention.ms": "1",
+    "file.delete.delay.ms": "1", "flush.messages": "1", "flush.ms": "1",
+    "follower.replication.throttled.replicas": "*", "index.interval.bytes": "1",
+    "leader.replication.throttled.replicas": "*", "local.retention.bytes": "1", "local.retention.ms": "1",
+    "max.compaction.lag.ms": "1", "max.message.bytes": "1", "message.timestamp.after.max.ms": "1",
+    "message.timestamp.before.max.ms": "1", "message.timestamp.type": "LogAppendTime",
+    "min.cleanable.dirty.ratio": "0.1", "min.compaction.lag.ms": "1", "min.insync.replicas": "1",
+    "preallocate": "true", "remote.log.copy.disable": "true", "remote.log.delete.on.disable": "true",
+    "remote.storage.enable": "true", "retention.bytes": "1", "retention.ms": "1",
+    "segment.bytes": "2000000", "segment.index.bytes": "4", "segment.jitter.ms": "1", "segment.ms": "1",
+    "unclean.leader.election.enable": "true",
+}  # fmt: skip
+"""Every topic setting of Kafka 4.1, with a value that is not its default."""
+
+NEED_NOTHING: Final = {"min.insync.replicas"}  # the one replica of a partition is in sync
+
+
+@table(("name", "value"), tuple(OF_KAFKA.items()))
+def test_a_setting_of_kafkas_is_obeyed_or_refused_by_name(name: str, value: str) -> None:
+    (answer,) = create(world(log_level=COMPACTED_TOPICS), NewTopic("new", 1, 1, configs=((name, value),)))
+    if name not in SETTINGS:
+        assert answer.error_code == ErrorCode.INVALID_CONFIG
+        assert name in (answer.error_message or "")
+        return
+    assert answer.error_code == ErrorCode.NONE
+    changed = with_topic_settings(LogConfig(), (TopicConfig(name, value, SET_FOR_THE_TOPIC),))
+    assert (changed != LogConfig()) == (name not in NEED_NOTHING)
+
+
+def test_no_other_setting_is_accepted() -> None:
+    assert SETTINGS.keys() <= OF_KAFKA.keys()
 
 
 def test_settings_are_read_anew_when_their_digest_is_another(tmp_path: Path) -> None:

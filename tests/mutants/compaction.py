@@ -134,6 +134,14 @@ COMPACTION: Final = (
         (OF_BROKER + "test_nothing_is_taken_before_the_settings_are_known",),
     ),
     Mutant(
+        "topic-setting-accepted-and-ignored",
+        "a topic setting that is accepted is obeyed",
+        "broker/log_settings.py",
+        '    "segment.ms": ("segment_ms", int),\n',
+        "",
+        ("tests/broker/test_changed_topics.py::test_a_setting_of_kafkas_is_obeyed_or_refused_by_name",),
+    ),
+    Mutant(
         "cleaner-compacted-logs-are-deleted-from",
         "compact alone deletes nothing by age or size",
         "broker/log/retention.py",
