@@ -1,6 +1,5 @@
 """A broker that comes back without a log: offline by name, not empty. A lost store costs no log."""
 
-import json
 import shutil
 
 import confluent_kafka
@@ -46,8 +45,8 @@ def offsets(nodes: Nodes) -> str:
 
 def leaders(nodes: Nodes) -> dict[int, int | None]:
     """By partition, as any broker's Metadata has them."""
-    (topic,) = json.loads(nodes.run("topics", "describe", "--topic", TOPIC, "--format", "json"))
-    return {each["Partition"]: each["Leader"] for each in topic["Partitions"]}
+    (topic,) = nodes.read("topics", "describe", "--topic", TOPIC)
+    return {each["partition"]: each["leader"] for each in topic["partitions"]}
 
 
 def restarted(nodes: Nodes) -> int:
@@ -103,7 +102,7 @@ def test_a_log_that_is_lost_is_offline_by_name_and_a_repaired_store_loses_none(n
     wait_for("its leader is none", lambda: leaders(nodes) == {0: None, 1: 2})
     words = ("topics", "recover", f"{TOPIC}-0")
     shown = nodes.read(*words, status=1)
-    assert (shown["StartOffset"], shown["ReportedEnd"], shown["CommittedOffsets"]) == (COUNT, COUNT, {})
+    assert (shown["start_offset"], shown["reported_end"], shown["committed_offsets"]) == (COUNT, COUNT, {})
     committed(nodes, COUNT + 2)
     shown = nodes.read(*words, status=1)
     assert (shown["start_offset"], shown["recovered"]) == (COUNT + 2, False)
