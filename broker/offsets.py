@@ -2,7 +2,7 @@
 
 LATEST      the high watermark; the last stable offset to who reads only what is committed.
 Others      EARLIEST, MAX_TIMESTAMP, or the first record at or after a time; the tiers of Kafka's remote
-            storage have no records here: -4 is EARLIEST, -5 and -6 find nothing.
+            storage have no records here: -4 is EARLIEST, -5 and -6 find nothing. Below: UNSUPPORTED_VERSION.
 Source      Kafka UnifiedLog.fetchOffsetByTimestamp; KIP-320; docs/kafka-notes.md C4.
 """
 
@@ -39,6 +39,7 @@ from fencepost.wire.slices import Slices
 from fencepost.wire.stalls import Stalls
 
 EARLIEST_LOCAL: Final = -4
+SPECIAL_LOWEST: Final = -6  # the earliest pending upload
 NO_TIME: Final = -1
 TIMES_MAX: Final = 100  # looked up between two turns of the loop: each may read a batch
 EPOCHS_MAX: Final = 1_000  # likewise; they are in memory
@@ -99,6 +100,8 @@ class OffsetsEndpoint:
         if partition is None:
             return OffsetFound(query.topic, query.index, self._unknown.code(query.topic, query.index))
         code = epoch_error(partition, query.current_leader_epoch)
+        if code == ErrorCode.NONE and query.timestamp_ms < SPECIAL_LOWEST:
+            code = ErrorCode.UNSUPPORTED_VERSION
         if code != ErrorCode.NONE:
             return OffsetFound(query.topic, query.index, code)
         try:

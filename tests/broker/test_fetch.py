@@ -171,6 +171,12 @@ def test_offsets_are_found(tmp_path: Path) -> None:
             assert (await found(0)).offset == 0
             assert (await found(2**62)).offset == -1
             assert (await found(MAX_TIMESTAMP)).offset in (0, 1)
+            assert (await found(-4)).offset == 0
+            for timestamp_ms in (-5, -6):
+                nothing = await found(timestamp_ms)
+                assert (nothing.error_code, nothing.offset) == (ErrorCode.NONE, -1)
+            for timestamp_ms in (-7, -(2**63)):
+                assert (await found(timestamp_ms)).error_code == ErrorCode.UNSUPPORTED_VERSION
 
     play(story)
 

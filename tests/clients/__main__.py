@@ -30,6 +30,7 @@ from tests.clients import (
     offsets_archive,
     owners,
     owners_killed,
+    same_requests,
     spark_streaming,
     storms,
     topic_tools,
@@ -53,6 +54,7 @@ OF_KAFKA: Final = (
     | group_errors.SCENARIOS
     | explained.SCENARIOS
     | topic_tools.SCENARIOS
+    | same_requests.SCENARIOS
 )
 """What Kafka's own programs make of a cluster, with the version of each."""
 STORIES_ONLY, OWN_ONLY = "stories", "own-tests"

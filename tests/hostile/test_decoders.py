@@ -35,7 +35,7 @@ from tests.wire.test_listener import Clock, Wire
 LOGIN = framed(17, 1, b"\0\5PLAIN", flexible=False) + framed(
     36, 1, b"\0\0\0\x0d\0alice\0secret", flexible=False
 )
-FRAMES = max(16_000, share(20_000))  # with fewer some decoder lets nothing through
+FRAMES = max(300 * len(SERVICE_APIS), share(20_000))  # with fewer some decoder lets nothing through
 CONNECTION_FRAMES_MAX = 4
 RESPONSES = 60  # per API and version
 

@@ -58,6 +58,14 @@ STALLS_COPIES: Final = (
         ("tests/broker/test_offset_slices.py::" + OFFSETS,),
     ),
     Mutant(
+        "takes-any-special-timestamp",
+        "a special timestamp that no version has is refused, as by Kafka",
+        "broker/offsets.py",
+        " and query.timestamp_ms < SPECIAL_LOWEST",
+        " and False",
+        ("tests/broker/test_fetch.py::test_offsets_are_found",),
+    ),
+    Mutant(
         "logs-each-deletion",
         "a client that deletes topics does not fill the log",
         "broker/partitions.py",
