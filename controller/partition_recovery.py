@@ -42,7 +42,7 @@ class RecoverPartition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     dry_run: bool = False
 
 
-class PartitionRecovered(msgspec.Struct, frozen=True):
+class PartitionRecovered(msgspec.Struct, frozen=True, omit_defaults=True):
     """The partition's new leader epoch, and where its log begins. ``reported_end``: -1 if none was."""
 
     leader_epoch: int

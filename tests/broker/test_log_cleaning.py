@@ -138,11 +138,13 @@ def test_compact_alone_deletes_nothing_by_age_or_size(tmp_path: Path) -> None:
 
 def test_nothing_is_deleted_before_the_settings_are_known(tmp_path: Path) -> None:
     async def story() -> None:
+        keeps = {"retention.bytes": "-1"}
         async with compacting(
-            tmp_path, {}, log_retention_check_ms=5, log_retention_bytes=1, log_segment_bytes=2000
+            tmp_path, keeps, log_retention_check_ms=5, log_retention_bytes=1, log_segment_bytes=2000
         ) as (on, partition):
-            partition.is_configured = False
             await wrote(on, 100)
+            partition.is_configured = False
+            partition.log.config = on.broker._data._partitions._config
             await asyncio.sleep(0.2)
             assert partition.log.start == 0
             partition.is_configured = True

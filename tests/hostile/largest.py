@@ -14,6 +14,7 @@ from fencepost.controller.config_changes import ConfigChange, ResourceChanges
 from fencepost.controller.partition_creation import NewPartitions
 from fencepost.controller.topics import NewTopic
 from fencepost.controller.transactions.group_init import MemberAssignment
+from fencepost.records.partition_report import REPORTS_MAX, PartitionReport
 from fencepost.records.transaction_log import TopicPartitions
 from fencepost.wire.auth import TOKEN_BYTES_MAX
 from fencepost.wire.dispatch import Api
@@ -304,6 +305,11 @@ def _k62(sample: Any) -> Iterator[Largest]:
     yield Largest("16 endpoints, 100 features", changed(request, incarnation_id=uuid.uuid4()))
 
 
+def _k63(sample: Any) -> Iterator[Largest]:
+    ends = tuple(PartitionReport(uuid.uuid4(), 2**31 - 1, 2**63 - 1) for _ in range(REPORTS_MAX))
+    yield Largest(f"{REPORTS_MAX} reports", changed(sample, broker_id=77, reports=ends))
+
+
 def _k65(sample: Any) -> Iterator[Largest]:
     for count in (*MANY[:3], 5_001, 9_990):
         ids = tuple(transactional_id(n) for n in range(count))
@@ -375,6 +381,7 @@ LONG: Final[dict[int, Callable[[Any], Iterator[Largest]]]] = {
     55: _k55,
     61: _k61,
     62: _k62,
+    63: _k63,
     65: _k65,
     66: _k66,
     74: _k74,

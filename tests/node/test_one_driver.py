@@ -16,7 +16,7 @@ TESTS: Final = Path(__file__).parents[1]
 WORLDS: Final = {
     "quorum/voters.py",  # every frame and every turn is moved by a script
     "node/stage.py",  # every obligation is carried out by a test, one by one
-    "simulation/process.py",  # a process under virtual time
+    "simulation/starting.py",  # a process under virtual time
 }
 """The test code that carries out a driver's obligations."""
 
