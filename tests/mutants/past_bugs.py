@@ -58,9 +58,10 @@ PAST_BUGS: Final = (
     Mutant(
         "any-epoch-is-current",
         "a delayed EndTxn of transactions V2 has an epoch that is over",
-        "controller/transactions/fencing.py",
-        "    return (producer_id, epoch) == client_pair(row) and is_given_out(row)\n",
-        "    return producer_id == client_pair(row).producer_id and is_given_out(row)\n",
+        "controller/transactions/end_txn.py",
+        "        if row.state in (State.EMPTY, State.ONGOING):\n            raise ProducerFenced(",
+        "        if row.state is State.ONGOING:\n            return True\n"
+        "        if row.state is State.EMPTY:\n            raise ProducerFenced(",
         ("tests/simulation/test_late_requests.py::test_a_delayed_end_of_v2_ends_nothing",),
     ),
 )

@@ -35,16 +35,6 @@ UNSEEN: Final = (
         ("tests/quorum/test_snapshots.py::test_the_journal_keeps_a_tail_for_those_who_are_a_little_behind",),
     ),
     Mutant(
-        "unseen-readmitted-though-away",
-        "a voter that is not connected is not readmitted",
-        "quorum/readmission.py",
-        "            if directory is None or directory == known or peer not in self._connected:\n"
-        "                continue\n",
-        "            if directory is None or directory == known or peer not in self._connected:\n"
-        "                pass\n",
-        ("tests/quorum/test_readmission.py::test_one_that_went_away_is_readmitted_when_it_is_back",),
-    ),
-    Mutant(
         "unseen-another-error-code",
         "an error code is Kafka's",
         "controller/errors.py",

@@ -11,8 +11,8 @@ def test_one_that_went_away_is_readmitted_when_it_is_back(three: Rig) -> None:
     three.settle()
     assert three[1].firewall.learner_match[NodeId(2)] >= three[1].raft.commit_index
     three.disconnect(2)
-    for _ in range(3):
-        three.maintain(1)
+    for _ in range(5):
+        three.maintenance_tick(1)
         three.flow(1, 3)
     assert bound(three, 1) != NEW
     three.connect(2)
