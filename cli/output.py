@@ -16,8 +16,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 SCHEMA_VERSION: Final = 1
 """Of all JSON; it changes when a field goes or means something else, not when one is added."""
-NAMED_BY_DATA: Final = frozenset({"committed_offsets", "configs", "log_dirs", "log_ends"})
-"""Fields whose own keys are names of groups, settings, folders or logs."""
+NAMED_BY_DATA: Final = frozenset({"committed_offsets", "configs", "cores", "cpu_ms", "log_dirs", "log_ends"})
+"""Fields whose own keys are names of groups, settings, nodes, folders or logs."""
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NO_LETTER: Final = re.compile(r"[^A-Za-z0-9]+")
 TEXT: Final = "text"
