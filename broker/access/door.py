@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from fencepost.controller.acl_book import AclBook, authorize, authorize_some
-from fencepost.controller.acl_errors import ClusterOperationDenied, GroupAuthorizationFailed
+from fencepost.controller.acl_errors import (
+    ClusterOperationDenied,
+    GroupAuthorizationFailed,
+)
 from fencepost.controller.acl_types import CLUSTER_NAME, Operation, ResourceType
 from fencepost.controller.errors import CoordinatorLoadInProgress, TransactionalIdAuthorizationFailed
 from fencepost.settings.config import NodeConfig
@@ -99,6 +102,21 @@ class Door:
             operation,
             (of, name),
         )
+
+    def checker(self, context: Context, operation: Operation, of: ResourceType) -> Callable[[str], bool]:
+        """``allows`` by the name of a resource, for another thread: by the ACLs that are here now.
+
+        Raises CoordinatorLoadInProgress while they are not.
+        """
+        rules, book, host = self.rules, self._known(context), host_of(context)
+
+        def may(name: str) -> bool:
+            resource = (of, name)
+            return authorize(
+                book, rules.super_users, rules.allow_if_no_acl, context.principal, host, operation, resource
+            )
+
+        return may
 
     def allows_topic(self, context: Context, operation: Operation, name: str) -> bool:
         """See ``allows``."""

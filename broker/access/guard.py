@@ -39,10 +39,18 @@ def remembered(check: Callable[[str], bool]) -> Callable[[str], bool]:
 
 
 def mapped(reply: Reply[Any], change: Callable[[Any], Any]) -> Reply[Any]:
-    """A reply that gets what ``change`` makes of a response; an error is passed on."""
+    """A reply that gets what ``change`` makes of a response, or its refusal; an error is passed on.
+
+    ``change`` may refuse: the ACLs that decided when the request came may be in doubt when it is answered.
+    """
 
     def answer(outcome: Any, throttle_ms: int) -> None:
-        reply(outcome if isinstance(outcome, ApiError) else change(outcome), throttle_ms)
+        if not isinstance(outcome, ApiError):
+            try:
+                outcome = change(outcome)
+            except ApiError as refusal:
+                outcome = refusal
+        reply(outcome, throttle_ms)
 
     return Then(answer, reply)
 

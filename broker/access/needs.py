@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from fencepost.broker.access import cluster, data, groups, topics, transactions
+from fencepost.broker.access import cluster, data, explanations, groups, topics, transactions
 from fencepost.broker.access.door import Door
 from fencepost.broker.access.guard import Guard, for_brokers
 from fencepost.controller.acl_types import Operation, ResourceType
@@ -188,7 +188,14 @@ ROWS: Final[Mapping[int, Row]] = {
         cluster.needs_by(cluster.log_levels),
         (Need(_OP.DESCRIBE, _CLUSTER, "to see it"), Need(_OP.ALTER, _CLUSTER, "to raise it")),
     ),
-    20065: Row(transactions.needs(_OP.DESCRIBE), (Need(_OP.DESCRIBE, _ID),)),
+    20065: Row(
+        explanations.explain,
+        (
+            Need(_OP.DESCRIBE, _ID),
+            Need(_OP.DESCRIBE, _TOPIC, "to see that it is in the transaction"),
+            Need(_OP.DESCRIBE, _GROUP, "to see its offsets in the transaction"),
+        ),
+    ),
     20066: _cluster(_OP.DESCRIBE),
 }
 """By API key, those of ``listener.OWN_KEYS`` aside: they come before a principal is known."""

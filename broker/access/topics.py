@@ -96,7 +96,10 @@ def _ask_all(
         if len(answers) == len(parts):
             reply(dataclasses.replace(outcome, topics=tuple(each for one in answers for each in one.topics)))
         else:
-            endpoint(parts[len(answers)], context, Then(take, reply))
+            try:
+                endpoint(parts[len(answers)], context, Then(take, reply))
+            except ApiError as refusal:
+                reply(refusal)
 
     endpoint(parts[0], context, Then(take, reply))
 

@@ -66,12 +66,15 @@ class ListTransactions(msgspec.Struct, frozen=True):
 
     ``duration_ms``   from version 1 on: open for longer than that; -1: all.
     ``pattern``       from version 2 on: the whole id matches this RE2 expression; None or "": all.
+    ``may_see``       of an authorizer, never of the client: the ids that it may know of. None: all. It is
+                      called on the thread that reads.
     """
 
     state_filters: tuple[str, ...] = ()
     producer_id_filters: tuple[ProducerId, ...] = ()
     duration_ms: int = -1
     pattern: str | None = None
+    may_see: Callable[[str], bool] | None = None
 
 
 class ListedTransaction(msgspec.Struct, frozen=True):
@@ -162,6 +165,7 @@ class Selection:
         self._producer_ids = frozenset(request.producer_id_filters)
         self._duration_ms = request.duration_ms
         self._pattern = _compiled(request.pattern) if request.pattern else None
+        self._may_see = request.may_see
 
     def takes(self, row: Transaction, now_ms: int) -> bool:
         """The row passes every filter."""
@@ -172,7 +176,9 @@ class Selection:
         if self._duration_ms >= 0:
             if row.state not in OPEN_STATES or now_ms - row.started_ms <= self._duration_ms:
                 return False
-        return self._pattern is None or self._pattern.fullmatch(row.transactional_id) is not None
+        if self._pattern is not None and self._pattern.fullmatch(row.transactional_id) is None:
+            return False
+        return self._may_see is None or self._may_see(row.transactional_id)
 
 
 def _compiled(pattern: str) -> Any:

@@ -8,6 +8,8 @@ BOOK: Final = "tests/controller/test_acl_book.py::"
 NEEDS: Final = "tests/broker/access/test_needs.py::"
 PARTS: Final = "tests/broker/access/test_parts.py::"
 SERVER: Final = "tests/coordinator/test_acl_server.py::"
+GROUP_PARTS: Final = "tests/broker/access/test_group_parts.py::"
+EXPLAINED: Final = "tests/broker/access/test_explanations.py::"
 FOLLOWER: Final = "tests/broker/test_acl_follower.py::"
 GUARDED: Final = "    return partial(guard, door, endpoint)\n"
 KEYS: Final = (
@@ -31,6 +33,46 @@ UNCHECKED: Final = tuple(
 
 ACL_MUTANTS: Final = (
     *UNCHECKED,
+    Mutant(
+        "acl-explained-topics",
+        "an explanation names no topic that may not be described",
+        "broker/access/explanations.py",
+        "lambda found: found[0] if sees_topic(found[1]) else HIDDEN, text)",
+        "lambda found: found[0], text)",
+        (EXPLAINED + "test_names_that_may_not_be_described_are_left_out",),
+    ),
+    Mutant(
+        "acl-explained-groups",
+        "an explanation names no group that may not be described",
+        "broker/access/explanations.py",
+        "        if sees_group(each.group_id)\n",
+        "        if True\n",
+        (EXPLAINED + "test_names_that_may_not_be_described_are_left_out",),
+    ),
+    Mutant(
+        "acl-explained-reasons",
+        "why a row was set aside is shown to those that may describe the cluster",
+        "broker/access/explanations.py",
+        "            text = text.replace(each.reason, HIDDEN)\n",
+        "            pass\n",
+        (EXPLAINED + "test_with_the_transactional_id_alone_no_name_is_shown",),
+    ),
+    Mutant(
+        "acl-refusal-of-an-answer-lost",
+        "a guard that refuses when the answer comes refuses the request",
+        "broker/access/guard.py",
+        "            except ApiError as refusal:\n                outcome = refusal\n",
+        "            except KeyError as refusal:\n                outcome = refusal\n",
+        (PARTS + "test_acls_that_are_in_doubt_when_a_request_is_answered_are_an_answer",),
+    ),
+    Mutant(
+        "acl-listed-transactions",
+        "a list of transactions has those that may be described",
+        "controller/transactions/describe.py",
+        "        return self._may_see is None or self._may_see(row.transactional_id)\n",
+        "        return True\n",
+        (GROUP_PARTS + "test_transactions_are_listed_by_what_may_be_described",),
+    ),
     Mutant(
         "acl-deny-after-allow",
         "an ACL that denies wins over one that allows",

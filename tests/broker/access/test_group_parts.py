@@ -22,18 +22,20 @@ from fencepost.controller.transactions.describe import (
     DescribedTransaction,
     DescribeTransactions,
     DescribeTransactionsAnswer,
-    ListedTransaction,
     ListTransactions,
-    ListTransactionsAnswer,
+    Selection,
 )
 from fencepost.controller.transactions.group_init import MemberAssignment
 from fencepost.controller.transactions.init_request import InitProducerId, InitProducerIdAnswer
+from fencepost.controller.transactions.states import State, Transaction
 from fencepost.records.transaction_log import TopicPartitions
 from fencepost.records.types import ProducerId
+from fencepost.wire.dispatch import BROKER, CONTROLLER, ListenerKind
 from fencepost.wire.k10_find_coordinator import Coordinator, FindCoordinator, FindCoordinatorAnswer
 from fencepost.wire.k61_describe_producers import DescribeProducers, EncodedAnswer, EncodedPartition
+from fencepost.wire.k66_list_transactions import EncodedList
 from fencepost.wire.registry import APIS
-from tests.broker.access.doors import Asked, allow
+from tests.broker.access.doors import ROOT, Asked, allow
 from tests.together import table
 
 T, G, C, X = (
@@ -91,19 +93,23 @@ def test_offsets_are_fetched_of_what_may_be_described() -> None:
     ]
 
 
-def test_groups_and_transactions_are_listed_by_what_may_be_described() -> None:
+def test_groups_are_listed_by_what_may_be_described() -> None:
     groups = ListGroupsAnswer(
         (ListedGroup("g", "consumer", "Stable"), ListedGroup("h", "consumer", "Stable"))
     )
     assert ask([allow(OP.DESCRIBE, G, "h")], 16, ListGroups(), groups).outcome.groups == groups.groups[1:]
     assert ask([allow(OP.DESCRIBE, C)], 16, ListGroups(), groups).outcome == groups
-    ids = ListTransactionsAnswer(
-        (), (ListedTransaction("a", PRODUCER, "Ongoing"), ListedTransaction("b", PRODUCER, "Ongoing"))
-    )
-    assert (
-        ask([allow(OP.WRITE, X, "b")], 66, ListTransactions(), ids).outcome.transactions
-        == ids.transactions[1:]
-    )
+
+
+@table("kind", [BROKER, CONTROLLER])
+def test_transactions_are_listed_by_what_may_be_described(kind: ListenerKind) -> None:
+    """The coordinator answers with bytes: it is handed who may see which id."""
+    asked = ask([allow(OP.WRITE, X, "b")], 66, ListTransactions(), EncodedList((), 0, ()), kind=kind)
+    selection = Selection(asked.given[0])
+    rows = [Transaction(each, PRODUCER, 0, 1_000, State.EMPTY) for each in ("a", "b")]
+    assert [each.transactional_id for each in rows if selection.takes(each, 0)] == ["b"]
+    root = ask([], 66, ListTransactions(), EncodedList((), 0, ()), kind=kind, principal=ROOT)
+    assert all(Selection(root.given[0]).takes(each, 0) for each in rows)
 
 
 def test_a_described_transaction_has_the_topics_that_may_be_described() -> None:

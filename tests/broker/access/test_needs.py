@@ -16,6 +16,7 @@ from fencepost.controller.acl_types import (
     ResourceType,
 )
 from fencepost.controller.errors import ApiError, ErrorCode
+from fencepost.controller.transactions.describe import ListTransactions, ListTransactionsAnswer
 from fencepost.records.invariant import InvariantViolation
 from fencepost.wire.dispatch import BROKER, PRIVATE_KEY_MIN, Api
 from fencepost.wire.registry import APIS
@@ -55,6 +56,7 @@ ENOUGH: dict[int, list[Wanted]] = {
     66: [((OP.DESCRIBE, X),)],
     20021: [((OP.DESCRIBE, C),)],
     20057: [((OP.ALTER, C),)],
+    20065: [((OP.DESCRIBE, X),)],
 }
 """What is enough for the sample of a key, each of it needed; else all needs of the key's row."""
 FILTERED = (16, 66)  # what may not be seen is left out of these lists, without a code
@@ -75,7 +77,17 @@ def ask(acls: list[Acl], api: Api[Any, Any], principal: str = "User:alice") -> A
     if api.key == 1:  # it is a follower's, and some of its partitions have neither name nor id
         request = replace(request, replica_id=-1, partitions=request.partitions[:1])
         response = replace(response, partitions=response.partitions[:1])
+    if api.key == 66:
+        return Asked(acls, api, request, listed, principal=principal)
     return Asked(acls, api, request, "nothing" if response is None else response, principal=principal)
+
+
+def listed(request: ListTransactions) -> ListTransactionsAnswer:
+    """As the coordinator: it asks of each id whether it may be seen."""
+    whole: ListTransactionsAnswer = SAMPLES[66][1]
+    may_see = request.may_see
+    rows = tuple(each for each in whole.transactions if may_see is None or may_see(each.transactional_id))
+    return ListTransactionsAnswer(whole.unknown_state_filters, rows)
 
 
 def codes_of(asked: Asked, api: Api[Any, Any]) -> set[int]:
