@@ -357,3 +357,24 @@ def test_kafka_s_own_kafka_acls_and_ours_add_list_and_remove_the_same(nodes: Nod
     for words in ADDED:
         assert acls(nodes, "remove", *words).status == 0
     assert listed() == []
+
+
+def test_transactions_are_listed_by_what_may_be_described(nodes: Nodes) -> None:
+    name = topic(nodes, "billed")
+    producer = Producer(login(nodes, "broker", transactional_id="billing"))
+    producer.init_transactions(TIMEOUT_S)
+    producer.begin_transaction()
+    producer.produce(name, b"one")
+    producer.commit_transaction(TIMEOUT_S)
+
+    def listed(by: str) -> bool:
+        config = nodes.directory.parent / f"{by}.properties"
+        words = ("transactions", "list", "--bootstrap-server", brokers(nodes), "--command-config", config)
+        ended = in_process(*words)
+        assert ended.status == 0, ended
+        return "billing" in ended.stdout
+
+    assert listed("broker")
+    assert not listed("alice")
+    change(nodes, "add", "Describe --transactional-id billing")
+    assert listed("alice")
