@@ -41,7 +41,7 @@ class Logs:
     def offline(self) -> set[tuple[uuid.UUID, int]]:
         return {(TOPIC_ID, index) for index in self.gone}
 
-    def beat(
+    def heartbeat(
         self, epoch: BrokerEpoch = FIRST, *, answered: bool = True, leaving: bool = False
     ) -> dict[int, int]:
         """What a heartbeat says: ends by partition."""
@@ -54,11 +54,11 @@ class Logs:
 def test_ends_are_reported_once_a_minute_for_each_registration_and_by_one_who_leaves() -> None:
     logs = Logs(2)
     ends = {0: 0, 1: 10}
-    assert [logs.beat(), logs.beat()] == [ends, {}]
+    assert [logs.heartbeat(), logs.heartbeat()] == [ends, {}]
     logs.now_ms += INTERVAL_MS
-    assert [logs.beat(answered=False), logs.beat(), logs.beat()] == [ends, ends, {}]
-    assert [logs.beat(SECOND), logs.beat(SECOND)] == [ends, {}]
-    assert logs.beat(SECOND, leaving=True) == ends
+    assert [logs.heartbeat(answered=False), logs.heartbeat(), logs.heartbeat()] == [ends, ends, {}]
+    assert [logs.heartbeat(SECOND), logs.heartbeat(SECOND)] == [ends, {}]
+    assert logs.heartbeat(SECOND, leaving=True) == ends
 
 
 def test_more_ends_than_fit_are_reported_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,49 +66,53 @@ def test_more_ends_than_fit_are_reported_in_turn(monkeypatch: pytest.MonkeyPatch
     logs = Logs(5)
     said = []
     for _ in range(5):
-        said.append(set(logs.beat()))
+        said.append(set(logs.heartbeat()))
         logs.now_ms += INTERVAL_MS
     assert said == [{0, 1}, {2, 3}, {4}, {0, 1}, {2, 3}]
     logs.count = 0
-    assert logs.beat() == {}
+    assert logs.heartbeat() == {}
 
 
 def test_offline_is_reported_at_once_until_it_was_answered_and_again_each_minute() -> None:
     logs = Logs(2)
-    logs.beat()
+    logs.heartbeat()
     logs.gone = {1}
-    assert [logs.beat(answered=False), logs.beat(), logs.beat()] == [{1: OFFLINE}, {1: OFFLINE}, {}]
+    assert [logs.heartbeat(answered=False), logs.heartbeat(), logs.heartbeat()] == [
+        {1: OFFLINE},
+        {1: OFFLINE},
+        {},
+    ]
     logs.now_ms += INTERVAL_MS
-    assert [logs.beat(), logs.beat()] == [{0: 0, 1: OFFLINE}, {}]
+    assert [logs.heartbeat(), logs.heartbeat()] == [{0: 0, 1: OFFLINE}, {}]
     logs.gone = set()
-    assert [logs.beat(answered=False), logs.beat(), logs.beat()] == [{1: 10}, {1: 10}, {}]
+    assert [logs.heartbeat(answered=False), logs.heartbeat(), logs.heartbeat()] == [{1: 10}, {1: 10}, {}]
 
 
 def test_what_came_back_when_ends_were_due_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fencepost.broker.partition_reports, "ENDS_MAX", 1)
     logs = Logs(3)
     logs.gone = {2}
-    logs.beat()
+    logs.heartbeat()
     logs.gone, logs.now_ms = set(), INTERVAL_MS
-    assert logs.beat() == {1: 10, 2: 20}
+    assert logs.heartbeat() == {1: 10, 2: 20}
 
 
 def test_a_new_registration_knows_of_none_and_a_topic_that_is_gone_is_reported_no_more() -> None:
     logs = Logs(2)
     logs.gone = {1}
-    assert logs.beat() == {0: 0, 1: OFFLINE}
-    assert logs.beat(SECOND) == {0: 0, 1: OFFLINE}
+    assert logs.heartbeat() == {0: 0, 1: OFFLINE}
+    assert logs.heartbeat(SECOND) == {0: 0, 1: OFFLINE}
     logs.gone, logs.count = set(), 1
-    assert [logs.beat(SECOND), logs.beat(SECOND)] == [{}, {}]
+    assert [logs.heartbeat(SECOND), logs.heartbeat(SECOND)] == [{}, {}]
     assert logs.reports._offline == set()
 
 
 def test_many_that_are_offline_take_several_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fencepost.broker.partition_reports, "OFFLINE_MAX", 2)
     logs = Logs(6)
-    logs.beat()
+    logs.heartbeat()
     logs.gone = {1, 2, 3, 4, 5}
-    assert [set(logs.beat()) for _ in range(4)] == [{1, 2}, {3, 4}, {5}, set()]
+    assert [set(logs.heartbeat()) for _ in range(4)] == [{1, 2}, {3, 4}, {5}, set()]
 
 
 def test_a_broker_reports_its_ends_and_a_log_that_could_not_be_opened(tmp_path: Path) -> None:
