@@ -34,8 +34,8 @@ NOT_SEALED: Final = frozenset({SEAL, BALLOT, "raft.term", "raft.vote"})
 SUM_BYTES: Final = 16
 MODULUS: Final = 1 << 8 * SUM_BYTES
 GENERATION_BYTES: Final = 4
-_LENGTH: Final = struct.Struct(">H")
 """Of a row's key in the store: it is not hashed."""
+_LENGTH: Final = struct.Struct(">H")
 
 
 class StoreDamaged(Exception):
