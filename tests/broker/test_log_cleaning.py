@@ -241,7 +241,7 @@ def test_a_broker_that_stops_while_it_cleans_starts_again(
 
 
 def test_the_loop_is_never_held_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the CPU time that the process uses between two turns: what else the machine does is left out."""
+    """The CPU time that the process uses between two turns is a small part of what cleaning uses."""
     monkeypatch.setattr(log_cleaning, "PAUSE_BUSY", 0.0)
     monkeypatch.setattr(log_cleaning, "PAUSE_IDLE", 0.0)
 
@@ -255,11 +255,12 @@ def test_the_loop_is_never_held_long(tmp_path: Path, monkeypatch: pytest.MonkeyP
                 assert row.error_code == ErrorCode.NONE
             partition.log._roll()
             longest, last = 0.0, time.process_time()
+            began = last
             while not on.events("log_cleaned"):
                 await asyncio.sleep(0.001)
                 now = time.process_time()
                 longest, last = max(longest, now - last), now
-            assert longest < 0.05
+            assert longest < (last - began) / 5, (longest, last - began)
 
     play(story)
 

@@ -82,6 +82,14 @@ ACL_MUTANTS: Final = (
         (BOOK + "test_authorize", NEEDS + "test_a_denial_wins"),
     ),
     Mutant(
+        "acl-check-of-every-prefix",
+        "a check costs the length of a name, however many ACLs there are",
+        "controller/acl_book.py",
+        "            for length in lengths:\n",
+        "            for length in map(len, prefixed):\n",
+        (BOOK + "test_a_check_takes_no_longer_among_100_000_acls",),
+    ),
+    Mutant(
         "acl-prefix-as-literal",
         "a prefixed ACL applies to what begins with its name",
         "controller/acl_book.py",

@@ -1,6 +1,5 @@
 """100,000 ACLs in a store: written, in a snapshot and its checkpoint, and in memory after a start."""
 
-import time
 from pathlib import Path
 
 import pytest
@@ -17,8 +16,6 @@ from fencepost.snapshots.store import Store
 pytestmark = pytest.mark.slow
 
 COUNT = 100_000
-CHECK_US_MAX = 50
-LOADED_S_MAX = 10.0  # of CPU; two to three on an idle machine
 RAFT = (LogIndex(5), Term(1))
 
 
@@ -42,13 +39,10 @@ def test_a_start_and_a_snapshot_with_100_000_acls(tmp_path: Path) -> None:
     store.close()
 
     again = Store.open(tmp_path / "store", sync=False)
-    book, began_s = AclBook(), time.process_time()
+    book = AclBook()
     book.follow(again.image)
-    assert time.process_time() - began_s < LOADED_S_MAX
     assert (len(book.acls), book.changes) == (COUNT, COUNT)
-    began_ns, asked = time.process_time_ns(), 10_000
-    for number in range(asked):
+    for number in range(0, COUNT, 100):
         who, resource = f"User:{number % 500}", (ResourceType.TOPIC, f"topic-{number}")
         assert authorize(book, frozenset(), False, who, "10.0.0.1", Operation.READ, resource)
-    assert (time.process_time_ns() - began_ns) / asked / 1_000 < CHECK_US_MAX
     again.abandon()
