@@ -17,6 +17,7 @@ from typing import Final
 import click
 
 from tests.clients import (
+    acl_tools,
     admin,
     dump_log,
     dump_offsets,
@@ -55,6 +56,7 @@ OF_KAFKA: Final = (
     | explained.SCENARIOS
     | topic_tools.SCENARIOS
     | same_requests.SCENARIOS
+    | acl_tools.SCENARIOS
 )
 """What Kafka's own programs make of a cluster, with the version of each."""
 STORIES_ONLY, OWN_ONLY = "stories", "own-tests"

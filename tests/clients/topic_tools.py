@@ -18,7 +18,7 @@ import confluent_kafka
 from fencepost.broker.log.offset_checkpoint import CLEANER_FILE, load_offsets
 from tests.clients import kafka_broker
 from tests.clients.java_tools import TOOL_SECONDS_MAX
-from tests.clients.players import FETCHED, HERE, copied
+from tests.clients.players import FETCHED, HERE, copied, need
 from tests.clients.stories import StoryFailed, expect
 from tests.harness.nodes import Nodes, wait_for
 
@@ -123,7 +123,7 @@ def compacted_log(cluster: Nodes) -> str:
     copy = cluster.directory / COMPACTED
     shutil.copytree(folder, copy)
     files = ",".join(str(file) for file in sorted(copy.glob("*.log")))
-    said = _java(DUMP, "--deep-iteration", "--print-data-log", "--files", files)
+    said = run_java(DUMP, "--deep-iteration", "--print-data-log", "--files", files)
     dumped = [(int(offset), key, value) for offset, key, value in _RECORD.findall(said)]
     expect("what is wrong", [line for line in said.splitlines() if "isvalid: false" in line], [])
     expect("records", dumped, _consumed(cluster))
@@ -155,11 +155,12 @@ def _ours(cluster: Nodes, *words: str) -> Any:
 
 def _tool(cluster: Nodes, tool: str, *words: str, status: int = 0) -> str:
     """What it prints. Raises StoryFailed."""
-    return _java(tool, "--bootstrap-server", cluster.bootstrap, *words, status=status)
+    return run_java(tool, "--bootstrap-server", cluster.bootstrap, *words, status=status)
 
 
-def _java(tool: str, *words: str, status: int = 0) -> str:
-    """As ``_tool``, without a cluster to ask."""
+def run_java(tool: str, *words: str, status: int = 0) -> str:
+    """What a tool of Kafka's prints. Raises NotHere, StoryFailed."""
+    need("java", "mvn")
     if tool in (CONFIGS, DUMP):
         jars = kafka_broker._folder(kafka_broker.VERSION) / "lib"
     else:

@@ -1,45 +1,23 @@
 """A cluster with Kafka's authorizer, and librdkafka under least privilege: each is taken away once."""
 
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from fencepost.settings.authorizer_config import STANDARD_AUTHORIZER
-from tests.clients.players import FETCHED, HERE, NotHere, copied, need
 from tests.harness.command import in_process
-from tests.harness.nodes import CALM, Nodes, revive, running, wait_for
-from tests.secret_files import write_secret
+from tests.harness.guarded import TIMEOUT_S, acls, brokers, guarded_cluster, login
+from tests.harness.nodes import CALM, Nodes, revive, wait_for
 
 pytestmark = pytest.mark.slow
-
-USERS = {name: f"{name}-password" for name in ("broker", "alice", "bob")}
-TIMEOUT_S = 30.0
 
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
-    folder = tmp_path_factory.mktemp("acls")
-    write_secret(folder / "users", "".join(f"{name}={word}\n" for name, word in USERS.items()))
-    for name, word in USERS.items():
-        write_secret(folder / name, f"{word}\n")
-        (folder / f"{name}.properties").write_text(f"sasl.username={name}\nsasl.password.file={name}\n")
-    settings = (
-        "listener.security.protocol.map=CONTROLLER:SASL_PLAINTEXT,PLAINTEXT:SASL_PLAINTEXT",
-        f"sasl.plain.users.file={folder / 'users'}",
-        f"authorizer.class.name={STANDARD_AUTHORIZER}",
-        "super.users=User:broker",
-        "sasl.username=broker",
-        f"sasl.password.file={folder / 'broker'}",
-        "broker.session.timeout.ms=4000",
-        "broker.heartbeat.interval.ms=500",
-    )
-    with running(folder / "cluster", *settings, *CALM) as started:
+    with guarded_cluster(tmp_path_factory.mktemp("acls"), *CALM) as started:
         yield started
 
 
@@ -48,34 +26,12 @@ def nodes(guarded: Nodes) -> Nodes:
     return revive(guarded)
 
 
-def acls(nodes: Nodes, *words: object, by: str = "broker", to_brokers: bool = False) -> Any:
-    config = nodes.directory.parent / f"{by}.properties"
-    controllers = ",".join(map(str, nodes.cluster.controllers))
-    where = ("--bootstrap-server", brokers(nodes)) if to_brokers else ("--bootstrap-controller", controllers)
-    return in_process("acls", *words, *where, "--command-config", config)
-
-
 def change(nodes: Nodes, command: str, *privileges: str, user: str = "alice") -> None:
     """Each privilege is "OPERATION --topic NAME", or of another resource."""
     for each in privileges:
         operation, *resource = each.split()
         done = acls(nodes, command, "--allow-principal", f"User:{user}", "--operation", operation, *resource)
         assert done.status == 0, done
-
-
-def brokers(nodes: Nodes) -> str:
-    return ",".join(f"{host}:{port}" for host, port in (nodes.address(n, "client") for n in nodes.node_ids))
-
-
-def login(nodes: Nodes, user: str, **settings: Any) -> dict[str, Any]:
-    return {
-        "bootstrap.servers": brokers(nodes),
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "PLAIN",
-        "sasl.username": user,
-        "sasl.password": USERS[user],
-        **{name.replace("_", "."): value for name, value in settings.items()},
-    }
 
 
 def topic(nodes: Nodes, name: str) -> str:
@@ -287,76 +243,6 @@ def test_a_file_is_imported_in_one_go_or_only_shown(nodes: Nodes, tmp_path: Path
     assert acls(nodes, "import", file, by="alice").status == 4
     file.write_text("User:carol WHATEVER\n")
     assert acls(nodes, "import", file).status == 3
-
-
-class KafkaAcls:
-    """Kafka's own command, as a user of the cluster."""
-
-    def __init__(self, nodes: Nodes, folder: Path) -> None:
-        """Raises NotHere."""
-        need("java", "mvn")
-        jars = copied(HERE / "tools/pom.xml", FETCHED / "tools")
-        module = "org.apache.kafka.common.security.plain.PlainLoginModule"
-        config = folder / "client.properties"
-        config.write_text(
-            "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
-            f'sasl.jaas.config={module} required username="broker" password="{USERS["broker"]}";\n'
-        )
-        tool = ("org.apache.kafka.tools.AclCommand", "--command-config", str(config))
-        self._command = ["java", "-cp", f"{jars}/*", *tool, "--bootstrap-server", brokers(nodes)]
-
-    def run(self, *words: str) -> str:
-        ended = subprocess.run(
-            [*self._command, *words], capture_output=True, text=True, timeout=60, check=False
-        )
-        assert ended.returncode == 0, ended
-        return ended.stdout
-
-
-def lines_of(text: str) -> list[str]:
-    """The resources and entries that are listed, in any order: Kafka's tool promises none."""
-    wanted = (each.strip() for each in text.splitlines())
-    return sorted(each for each in wanted if each.startswith(("Current", "(principal")))
-
-
-ALLOWS = ("--allow-principal", "User:tool")
-ADDED = (
-    (*ALLOWS, "--operation", "Read", "--topic", "tool-a", "--topic", "tool-b"),
-    ("--deny-principal", "User:tool", "--deny-host", "10.0.0.1", "--topic", "tool-a"),
-    (*ALLOWS, "--producer", "--topic", "tool-", "--resource-pattern-type", "prefixed"),
-    (*ALLOWS, "--producer", "--idempotent", "--topic", "tool-c", "--transactional-id", "tool"),
-    (*ALLOWS, "--consumer", "--topic", "tool-d", "--group", "tool"),
-    (*ALLOWS, "--operation", "DescribeConfigs", "--cluster"),
-)
-
-
-def test_kafka_s_own_kafka_acls_and_ours_add_list_and_remove_the_same(nodes: Nodes, tmp_path: Path) -> None:
-    try:
-        kafka = KafkaAcls(nodes, tmp_path)
-    except NotHere as error:
-        pytest.skip(f"NOT RUN: {error}")
-
-    def listed() -> list[str]:
-        of_tool = ("--principal", "User:tool")
-        theirs, ours = kafka.run("--list", *of_tool), acls(nodes, "list", *of_tool)
-        assert lines_of(theirs) == lines_of(ours.stdout)
-        return [each for each in lines_of(theirs) if each.startswith("(")]
-
-    for words in ADDED:
-        kafka.run("--add", *words)
-    by_kafka = listed()
-    assert len(by_kafka) == 16
-    for words in ADDED:
-        kafka.run("--remove", "--force", *words)
-    assert listed() == []
-    for words in ADDED:
-        assert acls(nodes, "add", *words).status == 0
-    assert listed() == by_kafka
-    matching = ("--topic", "tool-a", "--resource-pattern-type", "match")
-    assert lines_of(kafka.run("--list", *matching)) == lines_of(acls(nodes, "list", *matching).stdout)
-    for words in ADDED:
-        assert acls(nodes, "remove", *words).status == 0
-    assert listed() == []
 
 
 def test_transactions_are_listed_by_what_may_be_described(nodes: Nodes) -> None:
