@@ -1,12 +1,14 @@
-"""AnnouncePartitions: the coordinator announces which producer writes where, so no broker has to verify it.
+"""AnnouncePartitions: the coordinator announces who writes where, which no broker then has to verify.
 
 A partition takes it as the answer to the question that it would ask, or has asked (broker/verification.py),
 unless it has seen what came later: a marker that is not older, a newer epoch. What is not hosted here is
 passed over, and so is all that comes on a connection without a proof of the cluster's secret: then the
 partition verifies.
+
+One without partitions says that topics or brokers have changed, and wants a heartbeat now.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from fencepost.broker.partitions import Partitions
 from fencepost.broker.verification import Verifier
@@ -19,10 +21,13 @@ from fencepost.wire.k20024_announce_partitions import Announcement, AnnouncePart
 class AnnouncementsEndpoint:
     """The endpoint of AnnouncePartitions (API key 20024)."""
 
-    def __init__(self, partitions: Partitions, verifier: Verifier, acls: Acls) -> None:
+    def __init__(
+        self, partitions: Partitions, verifier: Verifier, acls: Acls, on_change: Callable[[], None]
+    ) -> None:
         self._partitions = partitions
         self._verifier = verifier
         self._acls = acls
+        self._on_change = on_change
 
     def announce(self, request: AnnouncePartitions, context: Context, reply: Reply[None]) -> None:
         """Serve AnnouncePartitions. Raises ClusterAuthorizationFailed."""
@@ -33,6 +38,8 @@ class AnnouncementsEndpoint:
 
     def take(self, announcements: Sequence[Announcement]) -> None:
         """Of a coordinator that is one: of a proved connection, or of this process."""
+        if not announcements:
+            self._on_change()
         for each in announcements:
             whose, version = ProducerId(each.producer_id), ImageVersion(each.image_version)
             for topic, indexes in each.topics:

@@ -64,6 +64,7 @@ class DataPlane:
         clock: NodeClock,
         *,
         is_unfenced: Callable[[], bool],
+        on_change: Callable[[], None],
         rng: Random,
         log: FilteringBoundLogger,
         stalls: Stalls,
@@ -105,7 +106,7 @@ class DataPlane:
             stalls=stalls,
             clock_ms=clock.now_ms,
         )
-        self.announcements = AnnouncementsEndpoint(self._partitions, self._verifier, self.acls)
+        self.announcements = AnnouncementsEndpoint(self._partitions, self._verifier, self.acls, on_change)
         self._describe_producers = DescribeProducersEndpoint(self._partitions, self._unknown, stalls=stalls)
 
     def _maintained(

@@ -96,6 +96,7 @@ class Broker:
             self._clients,
             self._clock,
             is_unfenced=lambda: not self._registration.is_fenced,
+            on_change=self._on_change,
             rng=rng,
             log=log,
             stalls=stalls,
@@ -241,6 +242,9 @@ class Broker:
             self._clock.agree(self._registration.agreed_ms)
         self._cache.refresh()
         self._data.topics.heartbeat_answered(self._registration.cluster_version)
+
+    def _on_change(self) -> None:
+        self._registration.heartbeat_soon()
 
     def _supervise(self, running: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(running)

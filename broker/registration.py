@@ -6,6 +6,7 @@ Incarnation one random id per process: a repeated registration is the same one t
 Fenced      is not stopped: a fenced but registered broker may allocate producer ids, as in Kafka.
 Retries     everything but what no retry cures (``Membership``), a duplicate (101) included: the session of
             the process that holds the id may end.
+At once     a heartbeat is sent when the controller announces a change.
 Source      Kafka BrokerLifecycleManager; docs/kafka-notes.md G5.
 """
 
@@ -32,6 +33,9 @@ CALL_TIMEOUT_S: Final = 2.0
 
 HEARTBEAT_MS_WHILE_FENCED: Final = 100
 """Until unfenced, so that a start takes no heartbeat interval."""
+
+HEARTBEAT_MS_MIN: Final = 20
+"""From an answer to a heartbeat that is sent at once: changes may be announced at any rate."""
 
 
 class Reports(Protocol):
@@ -73,7 +77,7 @@ class Registration:
         self._epoch: BrokerEpoch | None = None
         self._last_epoch = BrokerEpoch(-1)
         self._registered = asyncio.Event()
-        self._stale = asyncio.Event()
+        self._wanted = asyncio.Event()  # the next heartbeat, or registration, at once
         self._unfenced = asyncio.Event()
 
     @property
@@ -99,7 +103,11 @@ class Registration:
         self._epoch = None
         self._registered.clear()
         self._note_fenced(True)
-        self._stale.set()
+        self._wanted.set()
+
+    def heartbeat_soon(self) -> None:
+        """The cluster has changed: send a heartbeat now. One that is under way may not have seen it."""
+        self._wanted.set()
 
     async def run(self) -> None:
         """Register, send heartbeats, register again when stale; forever. Raises BrokerRefused."""
@@ -140,7 +148,6 @@ class Registration:
                 continue
             retry.succeeded()
             self._epoch = self._last_epoch = epoch
-            self._stale.clear()
             self._registered.set()
             self._log.info("broker_registered", broker_epoch=epoch)
 
@@ -148,6 +155,7 @@ class Registration:
         retry = self._retry("heartbeat")
         while self._epoch is not None:
             epoch = self._epoch
+            self._wanted.clear()
             try:
                 status = await self._heartbeat(epoch)
             except StaleBrokerEpoch:
@@ -181,10 +189,11 @@ class Registration:
         return status
 
     async def _pause(self, seconds: float) -> None:
-        """Sleep, unless the registration goes stale meanwhile."""
+        """Sleep, unless the registration goes stale, or a heartbeat is wanted, meanwhile."""
         try:
             async with asyncio.timeout(seconds):
-                await self._stale.wait()
+                await asyncio.sleep(HEARTBEAT_MS_MIN / 1000)
+                await self._wanted.wait()
         except TimeoutError:
             return
 

@@ -29,6 +29,8 @@ from fencepost.wire.k32_describe_configs import (
 
 CALL_TIMEOUT_S: Final = 2.0
 REFRESH_PAUSE_S_MIN: Final = 0.05  # between two refreshes without a caller that waits
+REFRESH_PAUSE_S_MAX: Final = 2.0
+REFRESH_PAUSES: Final = 2  # a pause is that many times as long as what the refresh took
 HEARTBEATS_MAX: Final = 15  # heartbeats between two refreshes; half a minute
 LOOK_UPS_MAX: Final = 100  # look-ups of single topics under way; one more is refused
 QUERIES_MAX: Final = 1_000  # topics in one Metadata, which may have LOOKED_UP_ELEMENTS_MAX
@@ -104,10 +106,11 @@ class TopicCache:
         while True:
             await self._wanted.wait()
             self._wanted.clear()
-            announced = self._announced
+            announced, began_s = self._announced, asyncio.get_running_loop().time()
             if await self.refresh():
                 self._seen, self._heartbeats = announced, 0
-            await asyncio.sleep(REFRESH_PAUSE_S_MIN)
+            took_s = asyncio.get_running_loop().time() - began_s
+            await asyncio.sleep(min(max(REFRESH_PAUSE_S_MIN, REFRESH_PAUSES * took_s), REFRESH_PAUSE_S_MAX))
 
     async def refresh(self) -> bool:
         """Request all topics, or wait for a request under way. True: they are as new as this call."""

@@ -1,4 +1,4 @@
-"""Announces open transactions to the leaders of their partitions, as soon as they are decided.
+"""Announces open transactions to the leaders of their partitions, and changes of the cluster to all brokers.
 
 Why         the first batch of a transaction on a partition is verified with the coordinator (KIP-890), which
             costs an entry of the log. A partition leader with an announcement need not verify it.
@@ -9,6 +9,8 @@ Together    a broker gets those of one entry in one request, and their producers
             To the broker of this process it is a call.
 Effort      each is sent once, and not answered; one of more than ANNOUNCED_MAX partitions is not sent. What
             is lost, dropped or late costs a question, no more.
+Changes     of topics and brokers are announced by a request without partitions, once for all of a
+            maintenance tick: a broker sends its heartbeat at once. If it is lost, then when one is due.
 """
 
 from collections import deque
@@ -17,8 +19,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fencepost.controller import topics
-from fencepost.controller.brokers import BROKERS
+from fencepost.controller import cluster_version, topics
+from fencepost.controller.brokers import BROKERS, Broker
 from fencepost.controller.transactions.add_partitions import AddPartitionsToTxnAnswer
 from fencepost.controller.view import View
 from fencepost.records.types import BrokerId
@@ -37,6 +39,7 @@ ANSWERS_MAX: Final = 64
 """Answers, or announcements, that are collected: they are given in one go, some 2 ms; the broker of this
 process appends what waits for them, some 6 ms."""
 NO_BROKER: Final = BrokerId(topics.NO_LEADER)
+NO_VERSION: Final = -1
 
 CallLater = Callable[[float, Callable[[], None]], None]
 
@@ -65,7 +68,23 @@ class Announcer:
         self._partitions = 0  # of those that wait
         self._answers: deque[_Answer] = deque()
         self._is_due = False  # a flush is
+        self._version = NO_VERSION  # of the cluster, as brokers have had it announced
         self.here: Here | None = None
+
+    def activated(self) -> None:
+        """This node coordinates from now on: what earlier leaders announced is not known."""
+        self._version = NO_VERSION
+
+    def announce_changes(self) -> None:
+        """Announce to every broker, fenced ones excepted, that topics or brokers changed, if they have."""
+        view = self._image()
+        version = cluster_version.current(view)
+        if version == self._version:
+            return
+        self._version = version
+        for broker_id, broker in view.scan(BROKERS):
+            if not broker.fenced:
+                self._give(broker_id, broker, [])
 
     def announce_and_reply(
         self,
@@ -115,13 +134,15 @@ class Announcer:
                 parts.setdefault(broker_id, []).append(message)
         for broker_id, messages in parts.items():
             broker = view.get(BROKERS, broker_id)
-            if broker is None or broker.fenced:
-                continue
-            if self.here is not None and self.here.broker_id == broker_id:
-                self.here.take(messages)
-            else:
-                endpoint = broker.endpoints[0]
-                self._send(broker_id, endpoint.host, endpoint.port, AnnouncePartitions(tuple(messages)))
+            if broker is not None and not broker.fenced:
+                self._give(broker_id, broker, messages)
+
+    def _give(self, broker_id: BrokerId, broker: Broker, messages: Sequence[Announcement]) -> None:
+        if self.here is not None and self.here.broker_id == broker_id:
+            self.here.take(messages)
+        else:
+            endpoint = broker.endpoints[0]
+            self._send(broker_id, endpoint.host, endpoint.port, AnnouncePartitions(tuple(messages)))
 
     def _answer(self) -> None:
         """One that cannot be given closes its connection, and those behind it are given later."""

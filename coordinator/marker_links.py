@@ -4,7 +4,8 @@ Apart     a broker that does not answer delays no other broker. Markers and anno
           of their own: an announcement must not wait behind a marker's flush.
 Address   a broker that has registered at another one is reached there: the old connection is closed.
 Failures  of markers: a lost connection, silence, a refusal as a whole: the sender learns it, and sends again.
-          An announcement is sent if a connection is open, and lost if not.
+          An announcement is sent if a connection is open, and lost if not. One that opens begins with an
+          announcement without partitions: the cluster may have changed meanwhile.
 Speed     a request is one write. Only opening a connection takes a task.
 """
 
@@ -80,12 +81,16 @@ class _Links:
             opened = error
             link.reopen_s = asyncio.get_running_loop().time() + REOPEN_S
         link.is_opening = False
+        self._opened(link)
         waiting, link.waiting = link.waiting, []
         for request, done in waiting:
             if isinstance(opened, Exception):
                 done(opened)
             else:
                 _ask(opened, request, done)
+
+    def _opened(self, link: _Link) -> None:
+        """A connection is open, or could not be opened."""
 
     async def _proved(self, broker_id: BrokerId, address: tuple[str, int]) -> Connection:
         """A connection on which the broker believes us. Raises ApiError, ConnectionLost, RequestTimeout."""
@@ -141,13 +146,21 @@ class AnnouncementLinks(_Links):
         """Send at once if the broker's connection is open; else open it for those that come later."""
         link = self._link(broker_id, host, port)
         if link.connection is not None and link.connection.is_open:
-            try:
-                link.connection.send_nowait(ANNOUNCE_PARTITIONS, request)
-            except ApiError:  # the broker does not serve it: it verifies
-                return
+            _announce(link.connection, request)
         elif asyncio.get_running_loop().time() >= link.reopen_s:
             link.reopen_s = asyncio.get_running_loop().time() + REOPEN_S
             self._open(broker_id, link)
+
+    def _opened(self, link: _Link) -> None:
+        if link.connection is not None and link.connection.is_open:
+            _announce(link.connection, AnnouncePartitions(()))
+
+
+def _announce(connection: Connection, request: AnnouncePartitions) -> None:
+    try:
+        connection.send_nowait(ANNOUNCE_PARTITIONS, request)
+    except ApiError:  # the broker does not serve it: it verifies
+        return
 
 
 def _ask(connection: Connection, request: WriteTxnMarkers, done: Done) -> None:

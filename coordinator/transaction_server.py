@@ -153,6 +153,7 @@ class TransactionServer:
 
     def activated(self, now_ms: int) -> None:
         """This node coordinates from now on: what is prepared is completed, of earlier leaders too."""
+        self.announcer.activated()
         self.requests.activated()
         self.markers.activated()
         self._timers.activated(now_ms)
@@ -164,7 +165,8 @@ class TransactionServer:
         self.requests.deposed()
 
     def maintain(self, now_ms: int) -> None:
-        """Every few milliseconds while this node coordinates: parked requests, timeouts, expiry."""
+        """Every few milliseconds while this node coordinates: changes, parked requests, timeouts, expiry."""
+        self.announcer.announce_changes()
         self.requests.expire()
         self._timers.maintenance_tick(now_ms)
         self.counts.markers_waiting = self.markers.waiting

@@ -11,6 +11,7 @@ from fencepost.controller.errors import ErrorCode
 from fencepost.wire.connection import SOFTWARE
 from fencepost.wire.k18_api_versions import API_VERSIONS
 from fencepost.wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
+from fencepost.wire.k63_broker_heartbeat import BROKER_HEARTBEAT
 from fencepost.wire.k20024_announce_partitions import ANNOUNCE_PARTITIONS, Announcement, AnnouncePartitions
 from tests.broker.batches import TOPIC, batch, fetch, from_producer, marker, produce
 from tests.broker.data_stage import HERE, TXN, ended, fetched, hosting, open_transaction, produced
@@ -109,5 +110,40 @@ def test_without_verification_nothing_is_asked(tmp_path: Path) -> None:
         async with hosting(tmp_path, HERE, partition_verification=False) as on:
             assert (await open_transaction(on, b"a")).error_code == ErrorCode.NONE
             assert questions(on) == 0
+
+    play(story)
+
+
+HOURLY: dict[str, Any] = {
+    "broker_heartbeat_interval_ms": 3_600_000,
+    "broker_session_timeout_ms": 7_200_000,
+}
+
+
+@pytest.mark.parametrize("proved", [True, False])
+def test_an_announced_change_is_a_heartbeat_at_once_and_what_it_shows_is_asked_for(
+    tmp_path: Path, proved: bool
+) -> None:
+    """If the coordinator announces it: here no other heartbeat comes for an hour."""
+
+    async def story() -> None:
+        async with hosting(tmp_path, HERE, **HOURLY) as on:
+            await produced(on, produce(batch(b"first")))
+            beats = len(on.controller.asked[BROKER_HEARTBEAT.key])
+            on.controller.topics.clear()  # deleted
+            client = await (on.coordinator() if proved else on.client())
+            try:
+                assert client.send_nowait(ANNOUNCE_PARTITIONS, AnnouncePartitions(()))
+                await client.call(API_VERSIONS, SOFTWARE)  # one after the other: it was heard
+                if proved:
+                    await on.controller.count(BROKER_HEARTBEAT, beats + 1)
+                    while (await produced(on, produce(batch(b"gone"))))[0].error_code == ErrorCode.NONE:
+                        await asyncio.sleep(0)
+                else:
+                    for _ in range(20):
+                        await client.call(API_VERSIONS, SOFTWARE)
+                    assert len(on.controller.asked[BROKER_HEARTBEAT.key]) == beats
+            finally:
+                client.close()
 
     play(story)

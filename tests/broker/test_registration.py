@@ -35,6 +35,7 @@ from tests.broker.fake_controller import (
     CLUSTER_ID,
     SILENCE,
     TIMEOUT_S,
+    UNFENCED,
     FakeController,
     captured_log,
     play_at_once,
@@ -225,6 +226,28 @@ def test_whoever_learns_of_a_stale_epoch_wakes_a_sleeping_registration() -> None
             assert await on.registration.registered() == 6
             on.registration.went_stale(BrokerEpoch(5))  # a late answer to the old epoch
             assert on.registration.epoch == 6
+
+    play_at_once(story)
+
+
+def test_a_heartbeat_that_is_wanted_during_another_follows_it_however_many_want_it() -> None:
+    async def story() -> None:
+        controller = FakeController()
+        async with stage(controller, heartbeat_interval_ms=3_600_000) as on:
+            await on.registration.unfenced()
+            heard = len(controller.asked[63])
+
+            def meanwhile(*_: object) -> HeartbeatStatus:
+                for _again in range(3):
+                    on.registration.heartbeat_soon()
+                return UNFENCED
+
+            controller.script(BROKER_HEARTBEAT, meanwhile)
+            on.registration.heartbeat_soon()
+            await controller.count(BROKER_HEARTBEAT, heard + 2)
+            await asyncio.sleep(10)
+            assert len(controller.asked[63]) == heard + 2
+            assert controller.asked[62] == [REQUEST]
 
     play_at_once(story)
 

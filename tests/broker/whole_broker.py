@@ -27,7 +27,9 @@ DIRECTORY_ID = uuid.UUID(int=77)
 CALL_TIMEOUT_S = 20.0
 
 
-def config_for(controller: FakeController, directory: Path, **settings: Any) -> NodeConfig:
+def config_for(
+    controller: FakeController, directory: Path, *, broker_heartbeat_interval_ms: int = 20, **settings: Any
+) -> NodeConfig:
     listener = ListenerAddress("PLAINTEXT", Address("127.0.0.1", free_port()))
     return NodeConfig(
         node_id=NodeId(1),
@@ -36,7 +38,7 @@ def config_for(controller: FakeController, directory: Path, **settings: Any) -> 
         listeners=(listener,),
         controller_bootstrap=(Address(*controller.address),),
         secret_file=secret_file(),
-        broker_heartbeat_interval_ms=20,
+        broker_heartbeat_interval_ms=broker_heartbeat_interval_ms,
         **settings,
     )
 

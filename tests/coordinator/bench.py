@@ -110,7 +110,8 @@ class Bench(CoordinatorNode):
     acls: Acls = field(default_factory=Acls)
     serves_two_phase: bool = False
     sent: list[Sent] = field(default_factory=list)
-    announced: list[Announced] = field(default_factory=list)
+    announced: list[Announced] = field(default_factory=list)  # of transactions
+    changes_announced: list[int] = field(default_factory=list)  # to which brokers
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -122,7 +123,7 @@ class Bench(CoordinatorNode):
             self.submit,
             self.acls,
             send=self._send,
-            send_announcements=lambda *what: self.announced.append(Announced(*what)),
+            send_announcements=lambda *what: self._announced(Announced(*what)),
             call_later=self.call_later,
             background=lambda work, done: self.carry_out(self.driver.background(work, done)),
             clock=lambda: self.stage.now,
@@ -137,6 +138,12 @@ class Bench(CoordinatorNode):
             self.carry_out(self.driver.resume(done, outcome))
 
         self.sent.append(Sent(broker_id, host, port, request, answered))
+
+    def _announced(self, sent: Announced) -> None:
+        if sent.request.announcements:
+            self.announced.append(sent)
+        else:
+            self.changes_announced.append(sent.broker_id)
 
     # -- the world ----------------------------------------------------------------------------------
 

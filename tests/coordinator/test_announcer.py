@@ -114,3 +114,29 @@ def test_a_broker_that_is_not_there_is_told_nothing(bench: Bench) -> None:
     bench.add("alice", pair, 1)
     bench.settle()
     assert [each.broker_id for each in bench.announced] == [1]
+
+
+def test_a_change_of_the_cluster_is_announced_once_to_every_broker_that_is_not_fenced(bench: Bench) -> None:
+    bench.maintain()
+    begun = tuple(bench.changes_announced)
+    bench.maintain()
+    assert (begun, bench.changes_announced) == ((1, 2), [1, 2]), "a leader that begins, then no change"
+    bench.create("shipments", 1)
+    bench.create("returns", 2)
+    bench.maintain()
+    assert bench.changes_announced[2:] == [1, 2], "two changes of one tick are one announcement"
+    bench.heartbeat(2, want_fence=True)
+    bench.remove("returns")
+    bench.maintain()
+    assert bench.changes_announced[4:] == [1]
+
+
+def test_changes_are_announced_to_the_broker_of_this_process_and_by_the_next_leader(bench: Bench) -> None:
+    here: list[list[Announcement]] = []
+    bench.server.announcer.here = Here(BrokerId(1), lambda some: here.append(list(some)))
+    bench.maintain()
+    assert (here, bench.changes_announced) == ([[]], [2])
+    bench.server.deposed()
+    bench.server.activated(0)
+    bench.maintain()
+    assert (here, bench.changes_announced) == ([[], []], [2, 2])

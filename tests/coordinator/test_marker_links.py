@@ -196,11 +196,16 @@ class Announced:
         return listener
 
     async def next(self, links: AnnouncementLinks, port: int) -> AnnouncePartitions:
-        """Announce until it is heard: what is sent while no connection is open is lost."""
+        """Announce until it is heard: what is sent while no connection is open is lost.
+
+        A connection that opens says first that the cluster may have changed.
+        """
         while self.record_heartbeat.empty():
             links.send_nowait(BrokerId(1), HOST, port, ANNOUNCEMENT)
             await asyncio.sleep(0.001)
-        return self.record_heartbeat.get_nowait()
+        assert await self.record_heartbeat.get() == AnnouncePartitions(())
+        links.send_nowait(BrokerId(1), HOST, port, ANNOUNCEMENT)
+        return await self.record_heartbeat.get()
 
 
 def test_an_announcement_is_heard_once_a_connection_is_open_and_again_after_it_was_lost(

@@ -7,6 +7,10 @@ from tests.mutants.mutant import Mutant
 CONFIGS: Final = "tests/controller/test_config_changes.py::"
 PARTITIONS: Final = "tests/controller/test_partition_creation.py::"
 DELETED: Final = "tests/broker/test_delete_records.py::"
+ANNOUNCER: Final = "tests/coordinator/test_announcer.py::"
+LINKS: Final = "tests/coordinator/test_marker_links.py::"
+REGISTRATION: Final = "tests/broker/test_registration.py::"
+ANNOUNCED: Final = "tests/broker/test_announcements.py::"
 BROKER: Final = "tests/broker/test_changed_topics.py::"
 
 TOPIC_CHANGES: Final = (
@@ -78,5 +82,64 @@ TOPIC_CHANGES: Final = (
         "            if self._configs.get(topic.topic_id, (None,))[0] != topic.configs_digest\n",
         "            if topic.topic_id not in self._configs\n",
         (BROKER + "test_settings_are_read_anew_when_their_digest_is_another",),
+    ),
+    Mutant(
+        "changes-not-announced",
+        "brokers learn of a change of the cluster when it is made",
+        "coordinator/transaction_server.py",
+        "        self.announcer.announce_changes()\n",
+        "",
+        (ANNOUNCER + "test_a_change_of_the_cluster_is_announced_once_to_every_broker_that_is_not_fenced",),
+    ),
+    Mutant(
+        "changes-announced-at-each-tick",
+        "a change is announced once",
+        "coordinator/announcer.py",
+        "        self._version = version\n",
+        "",
+        (ANNOUNCER + "test_a_change_of_the_cluster_is_announced_once_to_every_broker_that_is_not_fenced",),
+    ),
+    Mutant(
+        "changes-of-an-earlier-leader",
+        "a leader announces what its predecessor may not have announced",
+        "coordinator/transaction_server.py",
+        "        self.announcer.activated()\n",
+        "",
+        (ANNOUNCER + "test_changes_are_announced_to_the_broker_of_this_process_and_by_the_next_leader",),
+    ),
+    Mutant(
+        "changes-while-no-connection-was-open",
+        "a connection that opens says that there may have been a change",
+        "coordinator/marker_links.py",
+        "            _announce(link.connection, AnnouncePartitions(()))\n",
+        "            pass\n",
+        (LINKS + "test_an_announcement_is_heard_once_a_connection_is_open_and_again_after_it_was_lost",),
+    ),
+    Mutant(
+        "changes-announced-by-anyone",
+        "only the coordinator's announcement makes a broker send a heartbeat",
+        "broker/announcements.py",
+        "        if context.proved:\n",
+        "        if context.proved or not request.announcements:\n",
+        (
+            ANNOUNCED
+            + "test_an_announced_change_is_a_heartbeat_at_once_and_what_it_shows_is_asked_for[False]",
+        ),
+    ),
+    Mutant(
+        "changes-without-a-heartbeat",
+        "an announced change is a heartbeat at once",
+        "broker/announcements.py",
+        "            self._on_change()\n",
+        "            pass\n",
+        (ANNOUNCED + "test_an_announced_change_is_a_heartbeat_at_once_and_what_it_shows_is_asked_for[True]",),
+    ),
+    Mutant(
+        "changes-during-a-heartbeat",
+        "a heartbeat that is wanted while another is under way is not forgotten",
+        "broker/registration.py",
+        "            retry.succeeded()\n            if epoch",
+        "            retry.succeeded()\n            self._wanted.clear()\n            if epoch",
+        (REGISTRATION + "test_a_heartbeat_that_is_wanted_during_another_follows_it_however_many_want_it",),
     ),
 )
