@@ -268,9 +268,11 @@ def test_nothing_is_taken_before_the_settings_are_known(tmp_path: Path) -> None:
             assert partition is not None
             partitions._configs.clear()
             partition.is_configured = False
-            on.controller.scripts[DESCRIBE_CONFIGS.key].append(DescribeConfigsAnswer(()))
+            unknown = on.controller.scripts[DESCRIBE_CONFIGS.key]  # heartbeats ask for the settings, too
+            unknown.extend([DescribeConfigsAnswer(())] * 1_000)
             (row,) = await produced(on, produce(batch(b"a")))
             assert row.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            unknown.clear()
             (row,) = await produced(on, produce(batch(b"a")))
             assert (row.error_code, row.base_offset) == (ErrorCode.NONE, 1)
 
