@@ -82,7 +82,7 @@ class OffsetVoter(Process):
             self.submit,
             Acls(),
             send=no_marker,
-            send_announcements=no_marker,
+            send_announcements=no_partition,
             call_later=lambda seconds, call: self._carry_out(driver.call_later(seconds, call)),
             background=lambda work, done: self._carry_out(driver.background(work, done)),
             clock=self.clock,
@@ -119,6 +119,11 @@ class OffsetVoter(Process):
 def no_marker(*what: Any) -> None:
     """Transactions of offsets alone have none."""
     raise AssertionError(f"a marker for a transaction of offsets alone: {what}")
+
+
+def no_partition(*what: Any) -> None:
+    """What is announced has none: topics or brokers have changed."""
+    require(not what[-1].announcements, "partitions of a transaction of offsets alone", what=what)
 
 
 class Loop:

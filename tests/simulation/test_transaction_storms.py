@@ -76,7 +76,7 @@ def test_transactions_among_strangers(stranger_seed: int) -> None:
 def test_partitions_are_wedged_while_leaders_change_and_every_commit_is_read() -> None:
     """Without a storm but for the leader, which is killed again and again."""
     post = PostWeather().calmed()
-    with TransactionSimulation(11, weather=LEADERS_DIE, post_weather=post, strangers=8.0) as sim:
+    with TransactionSimulation(14, weather=LEADERS_DIE, post_weather=post, strangers=8.0) as sim:
         sim.run(8.0)
         sim.heal()
         sim.demand_commits()
