@@ -30,6 +30,8 @@ from fencepost.controller.groups.syncing import SyncGroup
 from fencepost.controller.partition_creation import CreatePartitions, NewPartitions
 from fencepost.controller.partition_recovery import RecoverPartition
 from fencepost.controller.producer_ids import AllocateProducerIds
+from fencepost.controller.scram import CHANGES_MAX
+from fencepost.controller.scram_types import AlterScram, DescribeScram, ScramDeletion
 from fencepost.controller.topics import TOPIC_RESOURCE, CreateTopics, DeleteTopics, NewTopic
 from fencepost.controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
 from fencepost.controller.transactions.describe import DescribeTransactions, ListTransactions
@@ -55,6 +57,7 @@ from fencepost.wire.k35_describe_log_dirs import DescribeLogDirs
 from fencepost.wire.k36_sasl_authenticate import SaslAuthenticate
 from fencepost.wire.k43_elect_leaders import ElectLeaders
 from fencepost.wire.k46_list_partition_reassignments import ListPartitionReassignments
+from fencepost.wire.k48_describe_client_quotas import DescribeClientQuotas
 from fencepost.wire.k55_describe_quorum import DescribeQuorum
 from fencepost.wire.k55_describe_quorum import TopicPartitions as QuorumPartitions
 from fencepost.wire.k60_describe_cluster import DescribeCluster
@@ -65,6 +68,7 @@ from fencepost.wire.k20024_announce_partitions import Announcement, AnnouncePart
 from fencepost.wire.k20027_force_markers import ForceMarkers
 from fencepost.wire.k20029_follow_acls import FollowAcls
 from fencepost.wire.k20037_prove_secret import FIELD_BYTES_MAX, ProveSecret
+from fencepost.wire.k20051_follow_scram_users import FollowScramUsers
 from fencepost.wire.k20057_log_levels import AskLogLevels
 from fencepost.wire.k20065_explain_transaction import ExplainTransaction
 from fencepost.wire.k20066_list_set_aside import ListSetAside
@@ -136,6 +140,9 @@ def _of_clients() -> dict[int, Any]:
         30: CreateAcls(tuple(Acl(2, 3, each, "User:nobody", "*", 3, 3) for each in looked_up)),
         31: DeleteAcls(tuple(AclFilter(name=each) for each in topics[:FILTERS_MAX])),
         35: DescribeLogDirs(tuple((each, (0,)) for each in topics)),
+        48: DescribeClientQuotas(),
+        50: DescribeScram(tuple(each for each in looked_up)),
+        51: AlterScram(tuple(ScramDeletion(each, 1) for each in topics[:CHANGES_MAX])),
         36: SaslAuthenticate(bytes(TOKEN_BYTES_MAX)),
         37: CreatePartitions(tuple(NewPartitions(each, 4, ((1,), (1,))) for each in topics[:1_900])),
         46: ListPartitionReassignments(tuple((each, (0,)) for each in topics)),
@@ -205,6 +212,7 @@ def _of_nodes(cluster_id: str) -> dict[int, Any]:
             STRANGER, 0, -1, AclChange(uuid.UUID(int=1), Acl(2, 3, "t" * 60_000, "User:nobody", "*", 3, 3))
         ),
         20043: RecoverPartition("t" * 60_000, 0, 0),
+        20051: FollowScramUsers(-1),
         20057: AskLogLevels(log_level=2**15),
         20065: ExplainTransaction(transactional_id(0)),
         20066: ListSetAside(),

@@ -1,4 +1,4 @@
-"""ElectLeaders and ListConfigResources, of what this broker knows of the cluster.
+"""ElectLeaders, DescribeClientQuotas and ListConfigResources, of what this broker knows of the cluster.
 
 Elections   a partition has one replica, which leads while its broker is alive: ELECTION_NOT_NEEDED (84), else
             PREFERRED_LEADER_NOT_AVAILABLE (80) or ELIGIBLE_LEADERS_NOT_AVAILABLE (83): nothing is done.
@@ -21,6 +21,12 @@ from fencepost.wire.k43_elect_leaders import (
     ElectLeadersAnswer,
     LeaderElected,
 )
+from fencepost.wire.k48_describe_client_quotas import (
+    DESCRIBE_CLIENT_QUOTAS,
+    NO_QUOTAS,
+    DescribeClientQuotas,
+    NoQuotas,
+)
 from fencepost.wire.k74_list_config_resources import (
     CLIENT_METRICS,
     LIST_CONFIG_RESOURCES,
@@ -39,7 +45,7 @@ _NOT_AVAILABLE: Final = {
 
 
 class ClusterRequests:
-    """API keys 43 and 74."""
+    """API keys 43, 48 and 74."""
 
     def __init__(self, cache: MetadataCache, topics: TopicCache, acls: Acls) -> None:
         self._cache = cache
@@ -52,6 +58,7 @@ class ClusterRequests:
             (
                 served(ELECT_LEADERS, self._elect_leaders),
                 served(LIST_CONFIG_RESOURCES, self._list_config_resources),
+                served(DESCRIBE_CLIENT_QUOTAS, self._describe_client_quotas),
             )
         )
 
@@ -84,6 +91,12 @@ class ClusterRequests:
             return LeaderElected(name, index, ErrorCode.ELECTION_NOT_NEEDED, "its one replica leads")
         text = "the broker of its one replica is fenced or gone"
         return LeaderElected(name, index, _NOT_AVAILABLE[kind], text)
+
+    def _describe_client_quotas(
+        self, request: DescribeClientQuotas, context: Context, reply: Reply[NoQuotas]
+    ) -> None:
+        self._acls.require(context.principal, Operation.DESCRIBE)
+        reply(NO_QUOTAS)
 
     def _list_config_resources(
         self, request: ListConfigResources, context: Context, reply: Reply[ListConfigResourcesAnswer]

@@ -33,6 +33,7 @@ class ControllerClients:
     coordinators: tuple[ControllerClient, ...]  # partitions of transactions; the last one is used most
     listing: ControllerClient  # a list of all transactions, which may take long
     acls: ControllerClient  # what changes, which may take a second
+    users: ControllerClient  # SCRAM credentials
 
     @classmethod
     def of(
@@ -57,12 +58,13 @@ class ControllerClients:
             coordinators=tuple(client() for _ in range(COORDINATORS)),
             listing=client(attempt_timeout_s=foreign_markers.CALL_TIMEOUT_S),
             acls=client(attempt_timeout_s=acl_follower.CALL_TIMEOUT_S),
+            users=client(attempt_timeout_s=acl_follower.CALL_TIMEOUT_S),
         )
 
     async def close(self) -> None:
         """Close the connections to all controllers."""
         for each in (
             self.membership, self.allocation, self.reading, self.topics, *self.coordinators, self.listing,
-            self.acls,
+            self.acls, self.users,
         ):  # fmt: skip
             await each.close()

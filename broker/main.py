@@ -29,6 +29,7 @@ from fencepost.broker.metadata_cache import MetadataCache
 from fencepost.broker.producer_id_source import IdsLeftGauge, ProducerIdSource
 from fencepost.broker.producer_ids import ProducerIdPool
 from fencepost.broker.registration import Registration
+from fencepost.broker.scram_follower import ScramFollower
 from fencepost.broker.server import BrokerServer
 from fencepost.controller.authorization import ANONYMOUS
 from fencepost.controller.brokers import Endpoint, Feature, RegisterBroker
@@ -119,6 +120,7 @@ class Broker:
             coordinator=coordinator,
         )
         self._acls = self._made_follower(config, membership, rng)
+        self._users = self._made_users(config, credentials, rng)
         self._listeners = self._made_listeners(config, credentials, memory, count_failed)
 
     def _made_listeners(
@@ -186,6 +188,14 @@ class Broker:
             standstill_s=standstill_s(config.broker_session_timeout_ms, config.broker_heartbeat_interval_ms),
         )
 
+    def _made_users(self, config: NodeConfig, credentials: Credentials, rng: Random) -> ScramFollower | None:
+        """None where the node's own store has them, or no one logs in by SCRAM."""
+        if config.is_controller or not config.serves_scram:
+            return None
+        users = ScramFollower(self._clients.users, rng, self._log)
+        credentials.look_up_recorded(users.find)
+        return users
+
     def _service(self, config: NodeConfig) -> Service:
         rules, topics = rules_of(config), self._data.topics
         self._follows_acls = rules is not None
@@ -209,6 +219,8 @@ class Broker:
         if self._follows_acls:
             self._supervise(self._acls.run())
             self._supervise(self._acls.watch())
+        if self._users is not None:
+            self._supervise(self._users.run())
         for running in (registering, self._producer_ids.run(), self._cache.run(), *self._data.loops()):
             self._supervise(running)
 

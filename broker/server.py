@@ -67,6 +67,8 @@ from fencepost.wire.k30_create_acls import CREATE_ACLS
 from fencepost.wire.k31_delete_acls import DELETE_ACLS
 from fencepost.wire.k42_delete_groups import DELETE_GROUPS
 from fencepost.wire.k47_offset_delete import OFFSET_DELETE
+from fencepost.wire.k50_describe_user_scram_credentials import DESCRIBE_USER_SCRAM_CREDENTIALS
+from fencepost.wire.k51_alter_user_scram_credentials import ALTER_USER_SCRAM_CREDENTIALS
 from fencepost.wire.k55_describe_quorum import DESCRIBE_QUORUM, DescribeQuorum, DescribeQuorumAnswer
 from fencepost.wire.k57_update_features import UPDATE_FEATURES
 from fencepost.wire.k60_describe_cluster import (
@@ -102,6 +104,11 @@ _COORDINATED: Final[tuple[Api[Any, Any], ...]] = (
     LIST_TRANSACTIONS,
 )
 """Served by every node, so that a client which contacts the wrong one learns it, and finds the right one."""
+
+_USERS: Final[tuple[tuple[Api[Any, Any], Operation], ...]] = (
+    (DESCRIBE_USER_SCRAM_CREDENTIALS, Operation.DESCRIBE),
+    (ALTER_USER_SCRAM_CREDENTIALS, Operation.ALTER),
+)
 
 _LIST_BROKERS: Final = (METADATA.key, DESCRIBE_CLUSTER.key)
 
@@ -146,6 +153,7 @@ class BrokerServer:
         forwarded: tuple[Api[Any, Any], ...] = (DESCRIBE_ACLS, CREATE_ACLS, DELETE_ACLS)
         service: dict[int, tuple[Api[Any, Any], Endpoint[Any, Any]]] = {
             **{api.key: (api, self._forwarded_as(api)) for api in forwarded},
+            **{api.key: (api, self._forwarded_as(api, needed)) for api, needed in _USERS},
             **{api.key: (api, _not_coordinator) for api in _COORDINATED},
             **self._coordinator,
             **self._cluster_requests.service(),
@@ -226,8 +234,15 @@ class BrokerServer:
         self._data.acls.require(context.principal, Operation.ALTER)
         self._forward(UPDATE_FEATURES, request, reply)
 
-    def _forwarded_as(self, api: Api[Q, R]) -> Endpoint[Q, R]:
-        return lambda request, context, reply: self._forward(api, request, reply)
+    def _forwarded_as(self, api: Api[Q, R], needed: Operation | None = None) -> Endpoint[Q, R]:
+        """``needed``: under an ACL file, where it says who may."""
+
+        def forward(request: Q, context: Context, reply: Reply[R]) -> None:
+            if needed is not None:
+                self._data.acls.require(context.principal, needed)
+            self._forward(api, request, reply)
+
+        return forward
 
     def _forward(self, api: Api[Q, R], request: Q, reply: Reply[R]) -> None:
         if len(self._forwarded) >= FORWARDED_MAX:

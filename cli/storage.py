@@ -24,6 +24,7 @@ from fencepost.cluster.local_cluster import SECRET_BYTES, open_cluster
 from fencepost.controller import levels
 from fencepost.controller.producer_ids import PRODUCER_IDS
 from fencepost.records.types import Log, NodeId
+from fencepost.settings.born_users import USERS_MAX, parse_user
 from fencepost.settings.config import EVERY_NODE_PROVES, NodeConfig
 from fencepost.settings.node_directories import format_directories
 from fencepost.settings.node_identity import (
@@ -74,6 +75,14 @@ def random_uuid() -> None:
     "Without it one that is there is kept, or else a new one is made.",
 )
 @click.option(
+    "-S",
+    "--add-scram",
+    "scram",
+    multiple=True,
+    help="A user with which the cluster is born, the same on every node: "
+    "SCRAM-SHA-256=[name=alice,password=secret]; may be repeated.",
+)
+@click.option(
     "-g", "--ignore-formatted", is_flag=True, help="Leave each directory of this very node as it is."
 )
 @format_option
@@ -82,6 +91,7 @@ def format_(
     cluster_id: str,
     initial_controllers: str,
     secret_file: Path | None,
+    scram: tuple[str, ...],
     ignore_formatted: bool,
     output_format: str,
 ) -> None:
@@ -96,8 +106,13 @@ def format_(
     try:
         parse_id(cluster_id)
         voters = _parse_controllers(initial_controllers)
+        users = tuple(map(parse_user, scram))
     except ValueError as error:
         raise WrongUsage(str(error)) from error
+    if users and (voters is None or len(users) > USERS_MAX):
+        raise WrongUsage(
+            f"--add-scram: at most {USERS_MAX} users, of a cluster that --initial-controllers makes"
+        )
     known = {voter.node_id for voter in config.voters}
     if voters is not None and set(voters) != known:
         raise WrongUsage(
@@ -110,6 +125,7 @@ def format_(
             cluster_id,
             directory_id=voters.get(config.node_id) if voters is not None else None,
             initial_voters=voters,
+            users=users,
             ignore_formatted=ignore_formatted,
         )
     except (StorageError, OSError) as error:

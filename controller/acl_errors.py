@@ -25,3 +25,9 @@ class SecurityDisabled(ApiError):
     """ACLs are managed only where an authorizer is configured."""
 
     code = ErrorCode.SECURITY_DISABLED
+
+
+class TransactionalIdAuthorizationFailed(ApiError):
+    """The principal may not use this transactional id."""
+
+    code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED

@@ -79,6 +79,9 @@ class ErrorCode(enum.IntEnum):
     INVALID_RECORD = 87
     UNSTABLE_OFFSET_COMMIT = 88
     PRODUCER_FENCED = 90
+    RESOURCE_NOT_FOUND = 91
+    DUPLICATE_RESOURCE = 92
+    UNACCEPTABLE_CREDENTIAL = 93
     INVALID_UPDATE_VERSION = 95
     UNKNOWN_TOPIC_ID = 100
     DUPLICATE_BROKER_REGISTRATION = 101
@@ -316,12 +319,6 @@ class TransactionCoordinatorFenced(ApiError):
     """A marker of a coordinator that another one has replaced."""
 
     code = ErrorCode.TRANSACTION_COORDINATOR_FENCED
-
-
-class TransactionalIdAuthorizationFailed(ApiError):
-    """The principal may not use this transactional id."""
-
-    code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 class OperationNotAttempted(ApiError):

@@ -31,6 +31,7 @@ from fencepost.records.levels import (
     GROUP_LOG,
     PARTITION_RECOVERY,
     PARTITION_REPORTS,
+    SCRAM_USERS,
     TRANSACTIONS_V2,
     TWO_PHASE_COMMIT,
 )
@@ -129,6 +130,11 @@ def require_changed_topics(view: View) -> None:
 def require_acls(view: View) -> None:
     """Raises UnsupportedVersion while a voter may be there that keeps no ACLs."""
     _require(view, ACLS, "an ACL in the metadata log")
+
+
+def require_scram_users(view: View) -> None:
+    """Raises UnsupportedVersion while a voter may be there that keeps no SCRAM credentials."""
+    _require(view, SCRAM_USERS, "a SCRAM credential in the metadata log")
 
 
 def decide_describe(view: View, own: NodeId, highest: Mapping[NodeId, int]) -> Decision[LogLevels]:

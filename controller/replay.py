@@ -16,6 +16,7 @@ from fencepost.controller import (
     partition_recovery,
     partition_reports,
     producer_ids,
+    scram,
     topics,
     voters,
 )
@@ -42,8 +43,10 @@ from fencepost.records.schema import (
     RegisterBrokerRecord,
     RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
     TopicRecord,
     UnregisterBrokerRecord,
+    UserScramCredentialRecord,
     ZkMigrationStateRecord,
 )
 from fencepost.records.transaction_log import TransactionForgotten, TransactionStateRecord
@@ -70,8 +73,10 @@ REPLAY: Final[dict[type, Callable[[MutableView, Any], None]]] = {
     RegisterBrokerRecord: brokers.replay_register,
     RemoveAccessControlEntryRecord: acls.replay_remove,
     RemoveTopicRecord: topics.replay_remove,
+    RemoveUserScramCredentialRecord: scram.replay_remove,
     TopicRecord: topics.replay_topic,
     UnregisterBrokerRecord: brokers.replay_unregister,
+    UserScramCredentialRecord: scram.replay,
     ZkMigrationStateRecord: migration.replay,
     TransactionForgotten: transactions.replay_forgotten,
     TransactionStateRecord: transactions.replay,

@@ -20,6 +20,7 @@ from typing import Final
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
+from fencepost.controller.acl_errors import TransactionalIdAuthorizationFailed
 from fencepost.controller.authorization import Acls, Operation
 from fencepost.controller.decision import Decision
 from fencepost.controller.errors import (
@@ -27,7 +28,6 @@ from fencepost.controller.errors import (
     ConcurrentTransactions,
     CoordinatorNotAvailable,
     InvalidRequest,
-    TransactionalIdAuthorizationFailed,
 )
 from fencepost.controller.transactions import describe, end_txn, init_producer_id
 from fencepost.controller.transactions.add_partitions import (

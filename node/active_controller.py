@@ -138,13 +138,12 @@ class Controller:
                 voter_ids=frozenset(voter.node_id for voter in config.voters),
                 initial_voters=identity.initial_voters,
                 log_level_formatted=identity.log_level,
+                users_formatted=identity.users,
                 directory=Path(config.directory),
                 election_s=(config.election_timeout_ms_min / 1000, config.election_timeout_ms_max / 1000),
                 heartbeat_s=config.raft_heartbeat_interval_ms / 1000,
                 snapshot_entries=config.snapshot_entries_interval,
-                archive_bytes_max=-1
-                if config.archive_retention_bytes is None
-                else config.archive_retention_bytes,
+                archive_bytes_max=-1 if (bytes_max := config.archive_retention_bytes) is None else bytes_max,
                 group_archive_bytes_max=config.group_archive_retention_bytes,
             ),
             disk_free_bytes_min=config.disk_free_bytes_min,

@@ -1,7 +1,7 @@
 """The coordinators of a voter's node: of transactions, and of groups. The active controller's answer.
 
 Listeners   clients of the node reach all of them; the controller listener has the transactions' alone, as the
-            message schemas of Kafka say, and the ACLs.
+            message schemas of Kafka say, the ACLs, and users' credentials.
 """
 
 import uuid
@@ -13,10 +13,11 @@ from structlog.typing import FilteringBoundLogger
 
 from fencepost.broker.access.door import Door, rules_of
 from fencepost.broker.access.needs import guarded
-from fencepost.controller import topics
+from fencepost.controller import scram, topics
 from fencepost.controller.authorization import Acls
 from fencepost.controller.groups.joining import GroupLimits
 from fencepost.controller.groups.offsets import OffsetRules
+from fencepost.controller.scram_types import Mechanism, StoredCredential
 from fencepost.coordinator.acl_server import AclServer
 from fencepost.coordinator.announcer import Send as SendAnnouncements
 from fencepost.coordinator.coordinator_errors import CoordinatorErrors
@@ -25,6 +26,7 @@ from fencepost.coordinator.groups.group_server import GroupServer, GroupTimes
 from fencepost.coordinator.groups.offset_server import OffsetServer
 from fencepost.coordinator.groups.offset_timers import OffsetTimers, OffsetTimes
 from fencepost.coordinator.marker_sender import CallLater, Send
+from fencepost.coordinator.scram_server import ScramServer
 from fencepost.coordinator.transaction_server import TransactionServer
 from fencepost.coordinator.transaction_timers import TransactionTimes
 from fencepost.node.driver import Service as DrivenService
@@ -86,17 +88,17 @@ class Coordinators:
             log=log,
         )
         self.groups = GroupServer(
-            _group_times(config),
-            replica,
-            submit,
-            call_later=call_later,
-            clock=clock,
-            rng=rng,
-            log=log,
+            _group_times(config), replica, submit, call_later=call_later, clock=clock, rng=rng, log=log
         )
         self.offsets.on_committed = self.groups.touch
         self.acls, self._door = _authorizer(config, replica, submit, log)
+        self.scram = ScramServer(submit, acls)
+        self._image = lambda: replica.image
         self.driven: tuple[DrivenService, ...] = (self.transactions, self.groups, offset_timers, self.acls)
+
+    def recorded(self, user: str, mechanism: Mechanism) -> StoredCredential | None:
+        """The SCRAM credential of a user, as of the node's image."""
+        return scram.find(self._image(), user, mechanism)
 
     def group_counts(self) -> GroupCounts:
         """What the coordinator of groups counted since its numbers were last taken."""
@@ -108,7 +110,7 @@ class Coordinators:
 
     def controller_service(self, service: Service) -> Service:
         """What the node's controller listener serves: ``service``, and what of the coordinators is for it."""
-        every = {**service, **self.transactions.service, **self.acls.service}
+        every = {**service, **self.transactions.service, **self.acls.service, **self.scram.service}
         return every if self._door is None else guarded(every, self._door, CONTROLLER)
 
     @property

@@ -30,7 +30,7 @@ import structlog
 from msgspec import Struct
 from structlog.typing import FilteringBoundLogger
 
-from fencepost.controller import features, levels, migration
+from fencepost.controller.birth import decide_birth
 from fencepost.controller.decision import Decision
 from fencepost.controller.errors import StorageFull
 from fencepost.controller.view import View
@@ -390,9 +390,9 @@ class Driver:
 
     def _bootstrap(self, view: View, _now_ms: int) -> Decision[None]:
         """What a new cluster's first leader writes."""
-        upgrade = migration.bootstrap_records(view, migrating=self._migrating)
-        level = levels.bootstrap_records(view, self.replica.log_level_formatted)
-        return Decision((*features.bootstrap_records(view), *level, *upgrade), None, ends_entry=bool(level))
+        replica, migrating = self.replica, self._migrating
+        users = replica.config.users_formatted
+        return decide_birth(view, replica.log_level_formatted, users, migrating=migrating)
 
     def _deposed(self) -> None:
         for service in self.services:

@@ -229,6 +229,7 @@ async def _run(config: NodeConfig, identity: Identity, log: FilteringBoundLogger
         if config.is_controller:
             zookeeper = await stack.enter_async_context(_zookeeper(config, log))
             controller = Controller(config, identity, credentials, log, metrics, zookeeper, memory, clock)
+            credentials.look_up_recorded(controller.coordinators.recorded)
             parts.append(controller)
         if config.is_broker:
             coordinator = None if controller is None else controller.coordinators.client_service

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fencepost.records.levels import LEVEL_MAX
+from fencepost.records.schema import UserScramCredentialRecord
 from fencepost.records.types import NodeId
 
 
@@ -28,4 +29,5 @@ class ReplicaConfig:
     group_archive_bytes_max: int = -1  # the same, of ``__consumer_offsets``
     log_level_max: int = LEVEL_MAX  # the highest that this node reads
     log_level_formatted: int = 0  # at which the cluster of ``initial_voters`` is born
+    users_formatted: tuple[UserScramCredentialRecord, ...] = ()  # with whom it is born
     sync: bool = True  # False: simulations, which lose unflushed writes by abandoning the transaction

@@ -19,13 +19,15 @@ level from which on it is written; what was written below it is read for ever.
       No bytes: every broker cleans the logs of compacted topics, so topics may be compacted.
   9   what brokers report of their partitions is kept: where each log ends, and which are offline, in a tag of
       BrokerRegistrationChangeRecord and two tables.
+  10  users' SCRAM credentials are in the metadata log: UserScramCredentialRecord,
+      RemoveUserScramCredentialRecord, their table.
 
 Source   the same purpose as Kafka's ``metadata.version``, for what Kafka does not know of.
 """
 
 from typing import Final
 
-LEVEL_MAX: Final = 9
+LEVEL_MAX: Final = 10
 """The highest level that this version reads and writes."""
 
 LEADER_CHANGE_0: Final = 1
@@ -58,6 +60,9 @@ COMPACTED_TOPICS: Final = 8
 
 PARTITION_REPORTS: Final = 9
 """From this level on every voter keeps what brokers report of their partitions."""
+
+SCRAM_USERS: Final = 10
+"""From this level on every voter keeps the SCRAM credentials of the metadata log."""
 
 
 class LevelTooHigh(Exception):

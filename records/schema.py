@@ -30,6 +30,7 @@ UINT16: Final = {"kafka_type": "uint16"}
 STRING: Final = {"kafka_type": "string"}
 BYTES: Final = {"kafka_type": "bytes"}
 UUID_: Final = {"kafka_type": "uuid"}
+BYTES: Final = {"kafka_type": "bytes"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,6 +288,42 @@ class RemoveAccessControlEntryRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UserScramCredentialRecord:
+    """A user may log in by SCRAM, as these say. Secrets: they appear in no text.
+
+    Since: log level 10. Source: Kafka UserScramCredentialRecord (apiKey 11, v0).
+    """
+
+    __type__: ClassVar = EntityType.data
+    __version__: ClassVar[i16] = i16(0)
+    __flexible__: ClassVar[bool] = True
+    record_key: ClassVar[int] = 11
+
+    name: str = field(metadata=STRING)
+    mechanism: int = field(metadata=INT8)  # controller.scram.Mechanism
+    salt: bytes = field(metadata=BYTES, repr=False)
+    stored_key: bytes = field(metadata=BYTES, repr=False)
+    server_key: bytes = field(metadata=BYTES, repr=False)
+    iterations: int = field(metadata=INT32)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveUserScramCredentialRecord:
+    """A user's credential of one mechanism was removed.
+
+    Since: log level 10. Source: Kafka RemoveUserScramCredentialRecord (apiKey 22, v0).
+    """
+
+    __type__: ClassVar = EntityType.data
+    __version__: ClassVar[i16] = i16(0)
+    __flexible__: ClassVar[bool] = True
+    record_key: ClassVar[int] = 22
+
+    name: str = field(metadata=STRING)
+    mechanism: int = field(metadata=INT8)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NoOpRecord:
     """Nothing happened, at an offset of its own. Source: Kafka NoOpRecord (apiKey 20, v0)."""
 
@@ -331,6 +368,8 @@ MetadataRecord: TypeAlias = (
     | RemoveAccessControlEntryRecord
     | NoOpRecord
     | ZkMigrationStateRecord
+    | UserScramCredentialRecord
+    | RemoveUserScramCredentialRecord
 )
 
 METADATA_RECORDS: Final[dict[int, type[MetadataRecord]]] = {
@@ -341,6 +380,7 @@ METADATA_RECORDS: Final[dict[int, type[MetadataRecord]]] = {
     PartitionChangeRecord.record_key: PartitionChangeRecord,
     ConfigRecord.record_key: ConfigRecord,
     RemoveTopicRecord.record_key: RemoveTopicRecord,
+    UserScramCredentialRecord.record_key: UserScramCredentialRecord,
     FeatureLevelRecord.record_key: FeatureLevelRecord,
     AllocateProducerIdsRecord.record_key: AllocateProducerIdsRecord,
     BrokerRegistrationChangeRecord.record_key: BrokerRegistrationChangeRecord,
@@ -348,5 +388,6 @@ METADATA_RECORDS: Final[dict[int, type[MetadataRecord]]] = {
     RemoveAccessControlEntryRecord.record_key: RemoveAccessControlEntryRecord,
     NoOpRecord.record_key: NoOpRecord,
     ZkMigrationStateRecord.record_key: ZkMigrationStateRecord,
+    RemoveUserScramCredentialRecord.record_key: RemoveUserScramCredentialRecord,
 }
 """Every metadata record by its key. One version each: the one in ``__version__``."""

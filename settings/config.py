@@ -231,6 +231,11 @@ class NodeConfig(AuthorizerConfig):
                 raise ConfigError(complaint)
 
     @property
+    def serves_scram(self) -> bool:
+        """Whether clients log in by SCRAM on any listener."""
+        return self.serves_sasl and any(each in SCRAM_MECHANISMS for each in self.sasl_mechanisms)
+
+    @property
     def directory(self) -> Path:
         """``metadata.log.dir``, or the first of ``log.dirs``: identity, store, snapshots, archive."""
         return self.metadata_directory or self.log_directories[0]
@@ -360,8 +365,8 @@ def _checks_of_peers(config: NodeConfig) -> Iterator[tuple[bool, str]]:
         "fencepost.metrics.security.protocol=SSL: ssl.keystore.location is missing",
     )
     yield (
-        not config.serves_sasl or config.sasl_users_file is not None,
-        "sasl.plain.users.file: a SASL listener needs the users' passwords",
+        not config.serves_sasl or config.sasl_users_file is not None or "PLAIN" not in config.sasl_mechanisms,
+        "sasl.plain.users.file: a listener with SASL PLAIN needs the users' passwords",
     )
     yield bool(config.sasl_mechanisms), "sasl.enabled.mechanisms: expected at least one"
 

@@ -13,6 +13,7 @@ from structlog.typing import FilteringBoundLogger
 from fencepost.controller.authorization import Acls, AclSyntaxError
 from fencepost.settings.config import EVERY_NODE_PROVES, PLAINTEXT, ConfigError, NodeConfig
 from fencepost.wire.auth import Login, Logins, UsersSyntaxError, parse_users
+from fencepost.wire.scram import Recorded
 from fencepost.wire.secret_proof import ClusterSecret, parse_secret
 from fencepost.wire.setting_files import SettingFileError, read_setting_file
 from fencepost.wire.tls import Tls, TlsError
@@ -36,6 +37,12 @@ class Credentials:
     """The same if brokers speak TLS among themselves."""
     users: Mapping[str, Logins | None] = field(repr=False)
     """By the name of each listener of the node: who may log in there; None where no login is wanted."""
+
+    def look_up_recorded(self, recorded: Recorded) -> None:
+        """From now on users of the metadata log can log in by SCRAM, too."""
+        for logins in self.users.values():
+            if logins is not None and logins.scram is not None:
+                logins.scram.recorded = recorded
 
 
 def read_credentials(
@@ -91,8 +98,8 @@ def _logins(config: NodeConfig, secret: bytes) -> Logins | None:
     """The users of the node's SASL listeners; None without such listeners."""
     if not any(config.security_protocol(each.name).startswith("SASL_") for each in config.listeners):
         return None
-    if config.sasl_users_file is None:
-        raise ConfigError("sasl.plain.users.file is missing: a SASL listener needs the users' passwords")
+    if config.sasl_users_file is None:  # users are in the metadata log alone
+        return Logins.of({}, config.sasl_mechanisms, secret)
     try:
         users = parse_users(_read("sasl.plain.users.file", config.sasl_users_file))
     except UsersSyntaxError as error:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from uuid import UUID
 
+from fencepost.records.schema import UserScramCredentialRecord
 from fencepost.records.types import NodeId
 from fencepost.settings.config import NodeConfig
 from fencepost.settings.node_identity import Identity, format_directory
@@ -15,6 +16,7 @@ def format_directories(
     *,
     directory_id: UUID | None = None,
     initial_voters: Mapping[NodeId, UUID] | None = None,
+    users: tuple[UserScramCredentialRecord, ...] = (),
     ignore_formatted: bool = False,
 ) -> dict[Path, Identity]:
     """Give each directory of a node its identity, durably; ``metadata.log.dir`` first, which the voter has.
@@ -29,6 +31,7 @@ def format_directories(
             config.node_id,
             directory_id=directory_id,
             initial_voters=initial_voters,
+            users=users,
             ignore_formatted=ignore_formatted,
         )
     }

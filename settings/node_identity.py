@@ -2,8 +2,8 @@
 
 Files       ``meta.properties``: cluster id, node id, directory id, as Kafka writes it.
             ``bootstrap.json``: the voters' directory ids at the cluster's birth, and the log level that it is
-            born at, {"voters": {"1": "<id>"}, "log_level": 1}; no level is 0. Without the file the directory
-            belongs to a broker, or to a voter that must be readmitted.
+            born at, {"voters": {"1": "<id>"}, "log_level": 1}; no level is 0. With SCRAM users (``users``) it
+            is a secret. Without the file the directory belongs to a broker, or to a voter to be readmitted.
 Directory   ``directory.id`` names the directory and its partition logs. Only ``storage format`` gives one.
 Voter       ``fencepost.voter.id`` names the store: who votes. It is written once it is another id.
 Store       once the node has a store, meta.properties says so, and the store says whose it is: a node whose
@@ -25,12 +25,14 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from fencepost.records.levels import LEVEL_MAX
 from fencepost.records.named_errors import naming
+from fencepost.records.schema import UserScramCredentialRecord
 from fencepost.records.types import NodeId
+from fencepost.settings.born_users import read_users, written_user
 
 META_PROPERTIES: Final = "meta.properties"
 BOOTSTRAP: Final = "bootstrap.json"
@@ -69,6 +71,7 @@ class Identity:
     voter_id: UUID  # of the store: what Raft's peers and Voters records call the voter's directory
     initial_voters: dict[NodeId, UUID] | None
     log_level: int = 0  # of a cluster that is born with ``initial_voters``
+    users: tuple[UserScramCredentialRecord, ...] = ()  # the same
     has_store: bool = False
 
 
@@ -103,6 +106,7 @@ def format_directory(
     *,
     directory_id: UUID | None = None,
     initial_voters: Mapping[NodeId, UUID] | None = None,
+    users: tuple[UserScramCredentialRecord, ...] = (),
     ignore_formatted: bool = False,
 ) -> Identity:
     """Give an empty or new directory its identity, durably.
@@ -133,11 +137,15 @@ def format_directory(
         voter_id=directory_id,
         initial_voters=dict(initial_voters) if initial_voters is not None else None,
         log_level=0 if initial_voters is None else LEVEL_MAX,
+        users=() if initial_voters is None else users,
     )
     if identity.initial_voters is not None:
         voters = {str(voter): id_text(each) for voter, each in sorted(identity.initial_voters.items())}
-        content = {"voters": voters, "log_level": identity.log_level}
-        write_durably(path / BOOTSTRAP, json.dumps(content) + "\n")
+        content: dict[str, Any] = {"voters": voters, "log_level": identity.log_level}
+        if identity.users:
+            content["users"] = [written_user(each) for each in identity.users]
+        mode = 0o600 if identity.users else 0o644
+        write_durably(path / BOOTSTRAP, json.dumps(content) + "\n", mode=mode)
     else:
         (path / BOOTSTRAP).unlink(missing_ok=True)
     _write_meta(path, identity)
@@ -152,6 +160,7 @@ def remember_store(path: Path, identity: Identity) -> None:
 def without_store(path: Path, identity: Identity) -> Identity:
     """The identity once the store is gone: a new voter, to be readmitted, in the old directory. Durable."""
     renewed = replace(identity, voter_id=random_id(), initial_voters=None, log_level=0, has_store=False)
+    renewed = replace(renewed, users=())
     (path / BOOTSTRAP).unlink(missing_ok=True)  # first: killed here, the store is found missing again
     _write_meta(path, renewed)
     return renewed
@@ -160,7 +169,7 @@ def without_store(path: Path, identity: Identity) -> Identity:
 def of_restored(path: Path, identity: Identity, cluster_id: str, voter_id: UUID) -> Identity:
     """The identity in a restored cluster: a voter without a store yet, in the old directory. Durable."""
     renewed = replace(identity, voter_id=voter_id, initial_voters=None, log_level=0, has_store=False)
-    renewed = replace(renewed, cluster_id=cluster_id)
+    renewed = replace(renewed, cluster_id=cluster_id, users=())
     (path / BOOTSTRAP).unlink(missing_ok=True)
     _write_meta(path, renewed)
     return renewed
@@ -200,7 +209,7 @@ def read_identity(path: Path) -> Identity:
         if pairs["version"] != "1":
             raise ValueError(f"expected version=1, got version={pairs['version']}")
         parse_id(pairs["cluster.id"])
-        initial_voters, log_level = _read_bootstrap(path / BOOTSTRAP)
+        initial_voters, log_level, users = _read_bootstrap(path / BOOTSTRAP)
         return Identity(
             cluster_id=pairs["cluster.id"],
             node_id=NodeId(int(pairs["node.id"])),
@@ -208,6 +217,7 @@ def read_identity(path: Path) -> Identity:
             voter_id=parse_id(pairs.get(_VOTER_ID, pairs["directory.id"])),
             initial_voters=initial_voters,
             log_level=log_level,
+            users=users,
             has_store=pairs.get(_HAS_STORE) == "true" and pairs.get(_NO_STORE_YET) != "true",
         )
     except KeyError as missing:
@@ -229,9 +239,11 @@ def require_identity(path: Path, found: Identity, *, cluster_id: str | None, nod
         )
 
 
-def _read_bootstrap(file: Path) -> tuple[dict[NodeId, UUID] | None, int]:
+def _read_bootstrap(
+    file: Path,
+) -> tuple[dict[NodeId, UUID] | None, int, tuple[UserScramCredentialRecord, ...]]:
     if not file.exists():
-        return None, 0
+        return None, 0, ()
     content = json.loads(_read(file))
     voters = content.get("voters") if isinstance(content, dict) else None
     if not isinstance(voters, dict) or not voters:
@@ -239,7 +251,8 @@ def _read_bootstrap(file: Path) -> tuple[dict[NodeId, UUID] | None, int]:
     log_level = content.get("log_level", 0)
     if type(log_level) is not int or log_level < 0:
         raise ValueError(f"{BOOTSTRAP}: expected a log_level of at least 0, got {log_level!r}")
-    return {NodeId(int(voter)): parse_id(str(directory)) for voter, directory in voters.items()}, log_level
+    known = {NodeId(int(voter)): parse_id(str(directory)) for voter, directory in voters.items()}
+    return known, log_level, read_users(content.get("users", []), BOOTSTRAP)
 
 
 def _read(file: Path) -> str:

@@ -16,6 +16,7 @@ from fencepost.controller import (
     features,
     migration_phase,
     producer_ids,
+    scram,
     topics,
     voters,
 )
@@ -32,6 +33,7 @@ _TABLES: Final[tuple[Table[Any, Any], ...]] = (
     features.FEATURES,
     migration_phase.MIGRATION,
     producer_ids.PRODUCER_IDS,
+    *scram.SCRAM_TABLES,
     topics.COLLIDING,
     topics.HOSTED,
     topics.OFFLINE_PARTITIONS,

@@ -24,7 +24,17 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.controller import acls, brokers, features, levels, migration, producer_ids, topics, voters
+from fencepost.controller import (
+    acls,
+    brokers,
+    features,
+    levels,
+    migration,
+    producer_ids,
+    scram,
+    topics,
+    voters,
+)
 from fencepost.controller.view import ImageHeader, View
 from fencepost.records.batch import BatchRecord, encode_batch, iter_batches
 from fencepost.records.control import KRaftVersion, SnapshotFooter, SnapshotHeader, encode_control
@@ -347,6 +357,7 @@ def _image_records(view: View) -> Iterator[MetadataRecord]:
         )
     yield from topics.records_of(view)
     yield from acls.records_of(view)
+    yield from scram.records_of(view)
     block = producer_ids.latest(view)
     if block.end > 0:
         yield AllocateProducerIdsRecord(

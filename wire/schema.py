@@ -43,6 +43,7 @@ _FIXED: Final[Mapping[str, tuple[Any, Any]]] = {
     "int32": (readers.read_int32, writers.write_int32),
     "int64": (readers.read_int64, writers.write_int64),
     "uint16": (readers.read_uint16, writers.write_uint16),
+    "float64": (readers.read_float64, writers.write_float64),
     "uuid": (readers.read_uuid, writers.write_uuid),
     "error_code": (readers.read_int16, writers.write_int16),
     "timedelta_i32": (readers.read_int32, writers.write_int32),

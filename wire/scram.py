@@ -13,16 +13,21 @@ import binascii
 import hashlib
 import hmac
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, TypeAlias
 
+from fencepost.controller.scram_types import (
+    ITERATIONS_MAX,
+    ITERATIONS_MIN,
+    Mechanism,
+    StoredCredential,
+    stored_of,
+)
 from fencepost.wire.errors import SaslAuthenticationFailed
 
-SCRAM_MECHANISMS: Final[Mapping[str, str]] = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+MECHANISMS: Final[Mapping[str, Mechanism]] = {each.title: each for each in Mechanism}
+SCRAM_MECHANISMS: Final[Mapping[str, str]] = {each.title: each.hash_name for each in Mechanism}
 """The hash of each mechanism."""
-ITERATIONS_MIN: Final = 4096
-ITERATIONS_MAX: Final = 16_384
 TOKEN_BYTES_MAX: Final = 8 * 1024
 NONCE_CHARACTERS_MAX: Final = 1024
 
@@ -41,28 +46,26 @@ _SERVER_FIRST: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ScramCredential:
-    """What a server knows of a user: enough to verify a proof, not to make one."""
-
-    salt: bytes
-    iterations: int
-    stored_key: bytes = field(repr=False)
-    server_key: bytes = field(repr=False)
-
-
-def credential_of(mechanism: str, password: str, salt: bytes, iterations: int) -> ScramCredential:
+def credential_of(mechanism: str, password: str, salt: bytes, iterations: int) -> StoredCredential:
     """Of a password. Takes some milliseconds: that is its purpose."""
     salted = _salted(mechanism, password, salt, iterations)
-    client_key = _hmac(mechanism, salted, b"Client Key")
-    stored = hashlib.new(SCRAM_MECHANISMS[mechanism], client_key).digest()
-    return ScramCredential(salt, iterations, stored, _hmac(mechanism, salted, b"Server Key"))
+    return stored_of(MECHANISMS[mechanism], salted, salt, iterations)
+
+
+def salted_password(mechanism: str, password: str, salt: bytes, iterations: int) -> bytes:
+    """What AlterUserStoredCredentials carries in the place of the password."""
+    return _salted(mechanism, password, salt, iterations)
+
+
+Recorded: TypeAlias = Callable[[str, Mechanism], StoredCredential | None]
+"""The credential of a user in the metadata log, as far as the node has it."""
 
 
 class ScramUsers:
     """The credentials of a listener's users, made of their passwords; others have one that no proof fits.
 
     ``key`` makes the salts, and is the cluster's: a user has the same one on every node, and after a restart.
+    ``recorded``: users of the metadata log, before those of the passwords. Set once the node can say.
     """
 
     def __init__(
@@ -74,27 +77,32 @@ class ScramUsers:
     ) -> None:
         self._key = key
         self._iterations = iterations
+        self.recorded: Recorded = _none_recorded
         self._known = {
             (mechanism, user): credential_of(mechanism, password, self._salt(mechanism, user), iterations)
             for mechanism in mechanisms
             for user, password in passwords.items()
         }
 
-    def find(self, mechanism: str, user: str) -> ScramCredential:
+    def find(self, mechanism: str, user: str) -> StoredCredential:
         """The user's credential, or what looks like one."""
-        decoy = ScramCredential(
+        decoy = StoredCredential(
             self._salt(mechanism, user),
             self._iterations,
             self._made(mechanism, user, b"stored key"),
             self._made(mechanism, user, b"server key"),
         )
-        return self._known.get((mechanism, user), decoy)
+        return self.recorded(user, MECHANISMS[mechanism]) or self._known.get((mechanism, user), decoy)
 
     def _salt(self, mechanism: str, user: str) -> bytes:
         return self._made(mechanism, user, b"salt")[:16]
 
     def _made(self, mechanism: str, user: str, purpose: bytes) -> bytes:
         return _hmac(mechanism, self._key, b"\0".join((b"scram", purpose, mechanism.encode(), user.encode())))
+
+
+def _none_recorded(_user: str, _mechanism: Mechanism) -> StoredCredential | None:
+    return None
 
 
 class ScramServer:
@@ -115,7 +123,7 @@ class ScramServer:
         self._mechanism = mechanism
         self._users = users
         self._nonce = nonce
-        self._credential: ScramCredential | None = None
+        self._credential: StoredCredential | None = None
         self._gs2 = self._client_first = self._server_first = ""
         self.user: str | None = None  # once the proof fits
 
@@ -146,7 +154,7 @@ class ScramServer:
         self._server_first = f"r={self._nonce},s={salt},i={credential.iterations}"
         return self._server_first
 
-    def _end(self, text: str, credential: ScramCredential) -> str:
+    def _end(self, text: str, credential: StoredCredential) -> str:
         found = _FINAL.fullmatch(text)
         if found is None or self.user is not None or found["nonce"] != self._nonce:
             raise self._failed()

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from fencepost.controller.acl_errors import TransactionalIdAuthorizationFailed
 from fencepost.controller.errors import (
     ApiError,
     ConcurrentTransactions,
     ErrorCode,
-    TransactionalIdAuthorizationFailed,
 )
 from fencepost.controller.transactions.describe import DescribedTransaction, DescribeTransactions
 from fencepost.controller.transactions.init_request import InitProducerId, InitProducerIdAnswer

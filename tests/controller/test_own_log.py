@@ -27,8 +27,10 @@ from fencepost.records.schema import (
     PartitionRecord,
     RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
     TopicRecord,
     UnregisterBrokerRecord,
+    UserScramCredentialRecord,
     ZkMigrationStateRecord,
 )
 from fencepost.records.transaction_log import TopicPartitions, TransactionForgotten, TransactionStateRecord
@@ -147,6 +149,10 @@ LIFE: list[Any] = [
         permission_type=3,
     ),
     RemoveAccessControlEntryRecord(id=TOPIC),
+    UserScramCredentialRecord(
+        name="a", mechanism=1, salt=b"s", stored_key=b"k", server_key=b"v", iterations=4096
+    ),
+    RemoveUserScramCredentialRecord(name="a", mechanism=1),
     TransactionForgotten("payments"),
     UnregisterBrokerRecord(broker_id=BROKER, broker_epoch=EPOCH),
 ]

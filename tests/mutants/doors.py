@@ -4,6 +4,7 @@ from typing import Final
 
 from tests.mutants.acls import ACL_MUTANTS
 from tests.mutants.mutant import Mutant
+from tests.mutants.scram_users import SCRAM_USER_MUTANTS
 
 ADMISSION: Final = "tests/wire/test_admission.py::"
 MEMORY: Final = "tests/wire/test_request_memory.py::"
@@ -23,6 +24,7 @@ SCRAM: Final = "tests/wire/test_scram.py::"
 
 DOORS: Final = (
     *ACL_MUTANTS,
+    *SCRAM_USER_MUTANTS,
     Mutant(
         "scram-proof-not-compared",
         "a login by SCRAM needs a proof that fits",

@@ -36,8 +36,10 @@ from fencepost.records.schema import (
     RegisterBrokerRecord,
     RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
     TopicRecord,
     UnregisterBrokerRecord,
+    UserScramCredentialRecord,
     ZkMigrationStateRecord,
 )
 from fencepost.records.types import Log
@@ -147,6 +149,16 @@ metadata_records: st.SearchStrategy[MetadataRecord] = st.one_of(
         permission_type=int8,
     ),
     st.builds(RemoveAccessControlEntryRecord, id=uuids),
+    st.builds(
+        UserScramCredentialRecord,
+        name=text,
+        mechanism=int8,
+        salt=st.binary(max_size=40),
+        stored_key=st.binary(max_size=64),
+        server_key=st.binary(max_size=64),
+        iterations=int32,
+    ),
+    st.builds(RemoveUserScramCredentialRecord, name=text, mechanism=int8),
     st.builds(
         ZkMigrationStateRecord,
         zk_migration_state=int8,

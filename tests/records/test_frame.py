@@ -26,8 +26,10 @@ from fencepost.records.schema import (
     RegisterBrokerRecord,
     RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
     TopicRecord,
     UnregisterBrokerRecord,
+    UserScramCredentialRecord,
     ZkMigrationStateRecord,
 )
 from fencepost.records.types import BrokerEpoch, BrokerId, ProducerId
@@ -210,6 +212,18 @@ VECTORS = [
         RemoveAccessControlEntryRecord(id=TOPIC),
         "01 13 00 | 112233445566478899aabbccddeeff00 | 00",
         id="acl-removed",
+    ),
+    pytest.param(
+        UserScramCredentialRecord(
+            name="al", mechanism=2, salt=b"\1\2", stored_key=b"k", server_key=b"vv", iterations=8192
+        ),
+        "01 0b 00 | 03 616c | 02 | 03 0102 | 02 6b | 03 7676 | 00002000 | 00",
+        id="scram-user-set",
+    ),
+    pytest.param(
+        RemoveUserScramCredentialRecord(name="al", mechanism=1),
+        "01 16 00 | 03 616c | 01 | 00",
+        id="scram-user-removed",
     ),
     pytest.param(NoOpRecord(), "01 14 00 | 00", id="no-op"),
     pytest.param(ZkMigrationStateRecord(zk_migration_state=3), "01 15 00 | 03 | 00", id="migration-as-kafka"),

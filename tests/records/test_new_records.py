@@ -21,6 +21,7 @@ WRITTEN_FROM_LEVEL = {
     7: set[int](),
     8: {18, 19},
     9: set[int](),
+    10: {11, 22},
 }
 """Keys of records by the log level from which on they are written: an older node halts at others."""
 

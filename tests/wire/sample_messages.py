@@ -11,6 +11,11 @@ from fencepost.wire.k20024_announce_partitions import Announcement, AnnouncePart
 from fencepost.wire.k20027_force_markers import ForcedMarkers, ForceMarkers
 from fencepost.wire.k20029_follow_acls import FollowAcls, FollowedAcls
 from fencepost.wire.k20037_prove_secret import ProveSecret, SecretProved
+from fencepost.wire.k20051_follow_scram_users import (
+    FollowedScramUsers,
+    FollowedUser,
+    FollowScramUsers,
+)
 from fencepost.wire.k20057_log_levels import AskLogLevels
 from fencepost.wire.k20065_explain_transaction import ExplainTransaction, Explanation, FenceExplained
 from fencepost.wire.k20066_list_set_aside import WEDGED, ListSetAside, SetAside, SetAsideList
@@ -54,6 +59,10 @@ SAMPLES: dict[int, tuple[Any, Any]] = {
     ),
     20037: (ProveSecret(1, "cluster", "coordinator", b"n" * 16), SecretProved(2, "cluster", b"n", b"p")),
     20043: (RecoverPartition("orders", 3, 500), PartitionRecovered(1, 500)),
+    20051: (
+        FollowScramUsers(7, "alice", 1),
+        FollowedScramUsers(9, (FollowedUser("bob", 2, 8192, b"salt", b"stored", b"server"),)),
+    ),
     20057: (AskLogLevels(1), LogLevels(log_level=0, log_level_max=1, voters=())),
     20065: (
         ExplainTransaction("transfers"),

@@ -47,6 +47,7 @@ from tests.wire.group_rows import GROUP_ROWS
 from tests.wire.offset_api_rows import OFFSET_ROWS
 from tests.wire.partition_rows import PARTITION_ROWS
 from tests.wire.row import Row, codes_in
+from tests.wire.scram_rows import SCRAM_ROWS
 from tests.wire.topic_rows import TOPIC_ROWS
 
 ID_A = uuid.UUID("6ba7b810-9dad-11d1-80b4-00c04fd430c8")
@@ -296,6 +297,7 @@ ROWS = [
     *COORDINATOR_ROWS,
     *GROUP_ROWS,
     *OFFSET_ROWS,
+    *SCRAM_ROWS,
 ]
 CASES = [
     pytest.param(row, version, id=f"{row.api.name}-v{version}") for row in ROWS for version in row.versions

@@ -80,6 +80,19 @@ VECTORS = {
         "000000fa00000000000000257b226c65616465725f65706f6368223a312c2273746172745f6f6666736574223a3530307d",
         "000000fa002a00026e6f00000000",
     ),
+    20051: Vector(
+        (
+            "000000347b226b6e6f776e223a372c2261667465725f75736572223a22616c696365222c2261667465725f6d"
+            "656368616e69736d223a317d"
+        ),
+        (
+            "000000fa00000000000000997b226368616e676573223a392c227573657273223a5b7b2275736572223a2262"
+            "6f62222c226d656368616e69736d223a322c22697465726174696f6e73223a383139322c2273616c74223a22"
+            "6332467364413d3d222c2273746f7265645f6b6579223a2263335276636d566b222c227365727665725f6b65"
+            "79223a2263325679646d5679227d5d2c226861735f6d6f7265223a66616c73657d"
+        ),
+        "000000fa002a00026e6f00000000",
+    ),
     20057: Vector(
         "0000000f7b226c6f675f6c6576656c223a317d",
         (
@@ -212,7 +225,7 @@ def of_document(document: type[msgspec.Struct], prefix: str) -> Iterator[tuple[s
             yield from of_document(inner, f"{prefix}{name}{'[]' if many else ''}.")
 
 
-NAMES = {UUID: "string", str: "string", int: "integer", bool: "boolean"}
+NAMES = {UUID: "string", bytes: "string", str: "string", int: "integer", bool: "boolean"}
 
 
 def titled(hint: Any) -> tuple[str, type[msgspec.Struct] | None, bool]:

@@ -10,6 +10,7 @@ import structlog
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fencepost.controller.scram_types import StoredCredential
 from fencepost.wire.auth import Login, Logins, SaslServer
 from fencepost.wire.connection import Connection
 from fencepost.wire.dispatch import Context, Reply, served
@@ -20,10 +21,10 @@ from fencepost.wire.listener import Listener
 from fencepost.wire.scram import (
     ITERATIONS_MAX,
     ITERATIONS_MIN,
+    MECHANISMS,
     SCRAM_MECHANISMS,
     TOKEN_BYTES_MAX,
     ScramClient,
-    ScramCredential,
     ScramServer,
     ScramUsers,
     credential_of,
@@ -41,11 +42,11 @@ mechanisms = st.sampled_from(sorted(SCRAM_MECHANISMS))
 class Fixed(ScramUsers):
     """One user, with a credential that is given."""
 
-    def __init__(self, credential: ScramCredential) -> None:
+    def __init__(self, credential: StoredCredential) -> None:
         super().__init__({}, (), KEY)
         self._credential = credential
 
-    def find(self, mechanism: str, user: str) -> ScramCredential:
+    def find(self, mechanism: str, user: str) -> StoredCredential:
         return self._credential
 
 
@@ -260,3 +261,23 @@ def test_our_client_logs_in_at_a_listener() -> None:
 
     asyncio.run(story())
     assert seen == ["User:zoë"] * 3
+
+
+def test_users_of_the_metadata_log_come_before_those_of_the_file() -> None:
+    users = ScramUsers({"alice": "of-the-file", "bob": "of-the-file"}, SCRAM_MECHANISMS, KEY)
+    credential = credential_of(SHA256, "of-the-log", b"some salt", 5000)
+    recorded = {("alice", MECHANISMS[SHA256]): credential, ("carol", MECHANISMS[SHA256]): credential}
+    assert log_in(SHA256, "alice", "of-the-file", users) == "alice"
+    users.recorded = lambda user, mechanism: recorded.get((user, mechanism))
+    for user, password, may in (
+        ("alice", "of-the-log", True),
+        ("alice", "of-the-file", False),
+        ("carol", "of-the-log", True),
+        ("bob", "of-the-file", True),
+    ):
+        if may:
+            assert log_in(SHA256, user, password, users) == user
+        else:
+            with pytest.raises(SaslAuthenticationFailed):
+                log_in(SHA256, user, password, users)
+    assert log_in("SCRAM-SHA-512", "alice", "of-the-file", users) == "alice", "of the other mechanism"
