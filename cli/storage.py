@@ -37,7 +37,7 @@ from fencepost.settings.node_identity import (
     write_durably,
 )
 from fencepost.snapshots.reader import Reader
-from fencepost.wire.secret_proof import parse_secret
+from fencepost.wire.secret_proof import parse_secrets
 from fencepost.wire.setting_files import SettingFileError, read_setting_file
 
 
@@ -172,19 +172,15 @@ def _write_secret(config: NodeConfig, given: Path | None) -> dict[str, str]:
     if file is None:
         raise WrongUsage(EVERY_NODE_PROVES)
     try:
-        wanted = (
-            None if given is None else parse_secret(read_setting_file("--secret-file", given, is_secret=True))
-        )
+        wanted = None if given is None else _read_secrets("--secret-file", given)
         if file.exists():
-            if wanted not in (
-                None,
-                parse_secret(read_setting_file("quorum.secret.file", file, is_secret=True)),
-            ):
+            if wanted not in (None, _read_secrets("quorum.secret.file", file)):
                 raise Failed(
                     f"{file} holds another secret than {given}; remove the one that is not this cluster's"
                 )
             return {"secret_file": str(file), "secret": "kept"}
-        text = secrets.token_hex(SECRET_BYTES) if wanted is None else wanted.decode()
+        kept = () if wanted is None else [each.decode() for each in wanted if each is not None]
+        text = "\n".join(kept) or secrets.token_hex(SECRET_BYTES)
         file.parent.mkdir(parents=True, exist_ok=True)
         write_durably(file, text + "\n", mode=0o600)
     except (OSError, UnicodeDecodeError) as error:
@@ -197,8 +193,8 @@ def _write_secret(config: NodeConfig, given: Path | None) -> dict[str, str]:
     return {"secret_file": str(file), "secret": how}
 
 
-def _read_secret(setting: str, file: Path) -> bytes:
-    return parse_secret(read_setting_file(setting, file, is_secret=True))
+def _read_secrets(setting: str, file: Path) -> tuple[bytes, bytes | None]:
+    return parse_secrets(read_setting_file(setting, file, is_secret=True))
 
 
 def _describe(config: NodeConfig) -> dict[str, Any]:

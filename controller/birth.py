@@ -3,7 +3,7 @@
 from fencepost.controller import features, levels, migration, scram
 from fencepost.controller.decision import Decision
 from fencepost.controller.view import View
-from fencepost.records.schema import UserScramCredentialRecord
+from fencepost.records.schema import MetadataRecord, UserScramCredentialRecord
 
 
 def decide_birth(
@@ -13,5 +13,5 @@ def decide_birth(
     upgrade = migration.bootstrap_records(view, migrating=migrating)
     level = levels.bootstrap_records(view, formatted)
     credentials = scram.bootstrap_records(view, users, formatted)
-    records = (*features.bootstrap_records(view), *level, *credentials, *upgrade)
+    records: tuple[MetadataRecord, ...] = (*features.bootstrap_records(view), *level, *credentials, *upgrade)
     return Decision(records, None, ends_entry=bool(level))

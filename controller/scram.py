@@ -32,6 +32,7 @@ from fencepost.controller.scram_types import (
 )
 from fencepost.controller.view import KEY_BYTES_MAX, MutableView, Table, View, decode_int_key, encode_int_key
 from fencepost.records.invariant import invariant
+from fencepost.records.levels import SCRAM_USERS
 from fencepost.records.logged import ROW_COST
 from fencepost.records.schema import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 
@@ -153,7 +154,8 @@ def decide_alter(view: View, request: AlterScram) -> Decision[AlterScramAnswer]:
         raise InvalidRequest(f"{count} changes in one request; at most {CHANGES_MAX} are made at once")
     errors: dict[str, tuple[ErrorCode, str]] = {}
     changes: _Changes = {}
-    for each in (*request.deletions, *request.upsertions):
+    wanted: list[ScramDeletion | ScramUpsertion] = [*request.deletions, *request.upsertions]
+    for each in wanted:
         if each.name in errors:
             continue
         if changes.pop(each.name, None) is not None:
@@ -211,7 +213,7 @@ def bootstrap_records(
     view: View, formatted: tuple[UserScramCredentialRecord, ...], level: int
 ) -> tuple[UserScramCredentialRecord, ...]:
     """What a new cluster's first leader writes of the users that its directory was formatted with."""
-    return formatted if level >= levels.SCRAM_USERS and levels.is_new(view) else ()
+    return formatted if level >= SCRAM_USERS and levels.is_new(view) else ()
 
 
 # -- replay ----------------------------------------------------------------------------------------------

@@ -179,6 +179,7 @@ class Controller:
                 directory_id=identity.voter_id,
                 cluster_id=identity.cluster_id,
                 secret=credentials.secret.secret,
+                second_secret=credentials.secret.second,
                 tls=credentials.tls_for_controllers,
                 controller=config.advertised_address(config.controller_listeners[0].name),
                 addresses={each.node_id: (each.address.host, each.address.port) for each in config.voters},

@@ -93,12 +93,12 @@ class Coordinators:
         self.offsets.on_committed = self.groups.touch
         self.acls, self._door = _authorizer(config, replica, submit, log)
         self.scram = ScramServer(submit, acls)
-        self._image = lambda: replica.image
+        self._replica = replica
         self.driven: tuple[DrivenService, ...] = (self.transactions, self.groups, offset_timers, self.acls)
 
     def recorded(self, user: str, mechanism: Mechanism) -> StoredCredential | None:
         """The SCRAM credential of a user, as of the node's image."""
-        return scram.find(self._image(), user, mechanism)
+        return scram.find(self._replica.image, user, mechanism)
 
     def group_counts(self) -> GroupCounts:
         """What the coordinator of groups counted since its numbers were last taken."""

@@ -22,6 +22,7 @@ import msgspec
 from fencepost.records.levels import LEVEL_MAX
 from fencepost.records.types import NodeId
 from fencepost.settings.node_identity import id_text
+from fencepost.wire.secret_proof import matches
 from fencepost.wire.tls import Tls
 
 PROTOCOL: Final = "fencepost-raft-1"
@@ -43,6 +44,7 @@ class LinkConfig:
     controller: tuple[str, int]
     addresses: Mapping[NodeId, tuple[str, int]]  # every voter's Raft address
     log_level_max: int = LEVEL_MAX  # the highest that this node reads
+    second_secret: bytes | None = None  # believed, never proved with
     tls: Tls | None = None  # of every link, in both directions; None: links are in the clear
 
 
@@ -94,6 +96,12 @@ def prove(secret: bytes, role: bytes, dialler: Hello, acceptor: Hello) -> bytes:
     with_level = dialler.log_level_max is not None and acceptor.log_level_max is not None
     said = encode_handshake((dialler.covered(with_level=with_level), acceptor.covered(with_level=with_level)))
     return hmac.new(secret, role + said, hashlib.sha256).digest()
+
+
+def is_proof(config: LinkConfig, proof: bytes, role: bytes, dialler: Hello, acceptor: Hello) -> bool:
+    """The other side knows one of this node's secrets."""
+    known = (config.secret, config.second_secret)
+    return matches(known, proof, lambda secret: prove(secret, role, dialler, acceptor))
 
 
 def check(config: LinkConfig, hello: Hello, log_level: int) -> NodeId:

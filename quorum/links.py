@@ -14,7 +14,6 @@ Closing     a socket is cut off when its peer has not read the rest within LINGE
 
 import asyncio
 import contextlib
-import hmac
 import secrets
 import uuid
 from collections.abc import Callable
@@ -37,6 +36,7 @@ from fencepost.quorum.handshake import (
     check,
     decode_handshake,
     encode_handshake,
+    is_proof,
     prove,
 )
 from fencepost.quorum.link_events import Events
@@ -308,7 +308,7 @@ class _Dialled(_Framed):
         links = self.links
         if check(links.config, hello, links.events.log_level()) != self._peer:
             raise Refusal(f"node {hello.node_id} answers at the address of node {self._peer}")
-        if not hmac.compare_digest(hello.proof, prove(links.config.secret, b"accept", self._hello, hello)):
+        if not is_proof(links.config, hello.proof, b"accept", self._hello, hello):
             raise Refusal(f"node {hello.node_id} does not know the cluster's secret (quorum.secret.file)")
         self._theirs = hello
         self.send(encode_handshake(Proof(prove(links.config.secret, b"dial", self._hello, hello))))
@@ -355,8 +355,7 @@ class _Accepted(_Framed):
         if isinstance(message, Hello) and self._theirs is None:
             self._greet(message)
         elif isinstance(message, Proof) and self._theirs is not None and self._hello is not None:
-            expected = prove(self.links.config.secret, b"dial", self._theirs, self._hello)
-            if not hmac.compare_digest(message.proof, expected):
+            if not is_proof(self.links.config, message.proof, b"dial", self._theirs, self._hello):
                 raise Refusal(f"node {self._theirs.node_id} does not know the cluster's secret")
             self._welcome(self._theirs)
         else:

@@ -14,7 +14,7 @@ from fencepost.controller.authorization import Acls, AclSyntaxError
 from fencepost.settings.config import EVERY_NODE_PROVES, PLAINTEXT, ConfigError, NodeConfig
 from fencepost.wire.auth import Login, Logins, UsersSyntaxError, parse_users
 from fencepost.wire.scram import Recorded
-from fencepost.wire.secret_proof import ClusterSecret, parse_secret
+from fencepost.wire.secret_proof import ClusterSecret, parse_secrets
 from fencepost.wire.setting_files import SettingFileError, read_setting_file
 from fencepost.wire.tls import Tls, TlsError
 
@@ -56,10 +56,10 @@ def read_credentials(
     client = config.client_listener
     wanted = client is None or config.security_protocol(client.name).startswith("SASL_")
     between = (config.inter_broker_name or PLAINTEXT) if client is None else client.name
-    secret = _secret(config)
+    secret, second = _secrets(config)
     logins = _logins(config, secret)
     return Credentials(
-        secret=ClusterSecret(secret=secret, cluster_id=cluster_id, node_id=config.node_id),
+        secret=ClusterSecret(secret=secret, second=second, cluster_id=cluster_id, node_id=config.node_id),
         acls=_acls(config),
         own=own if config.logs_in_at_controllers else None,
         own_for_brokers=own if wanted else None,
@@ -73,12 +73,12 @@ def read_credentials(
     )
 
 
-def _secret(config: NodeConfig) -> bytes:
+def _secrets(config: NodeConfig) -> tuple[bytes, bytes | None]:
     if config.secret_file is None:
         raise ConfigError(EVERY_NODE_PROVES)
     text = _read("quorum.secret.file", config.secret_file)
     try:
-        return parse_secret(text)
+        return parse_secrets(text)
     except ValueError as error:
         raise ConfigError(f"quorum.secret.file={config.secret_file}: {error}") from error
 

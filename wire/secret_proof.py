@@ -8,6 +8,8 @@ Order      client: who it is, its role, a nonce
 Replay     each side's nonce is new and the other's proof covers it, so what was said on one connection proves
            nothing on another; the labels keep one side's proof from being sent back as the other's, or as one
            of quorum/handshake.py.
+Two        a file may hold two secrets: a node proves the first, and believes who proves either. So a new one
+           comes in by three rolling restarts: second on every node, then first, then alone.
 Empty      no secret, or one below SECRET_BYTES_MIN, proves nothing and is proved nothing.
 """
 
@@ -15,6 +17,7 @@ import hashlib
 import hmac
 import secrets
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -25,6 +28,7 @@ from fencepost.wire.errors import SaslAuthenticationFailed
 from fencepost.wire.k20037_prove_secret import PROVE_SECRET, ProveSecret, SecretProved
 
 SECRET_BYTES_MIN: Final = 16
+SECRETS_MAX: Final = 2  # of a file
 NONCE_BYTES: Final = 32
 COORDINATOR: Final = "coordinator"
 BROKER: Final = "broker"
@@ -43,8 +47,14 @@ class ClusterSecret:
     """What a node proves with, and as whom."""
 
     secret: bytes = field(repr=False)
+    second: bytes | None = field(default=None, repr=False)  # believed, never proved with
     cluster_id: str
     node_id: int
+
+    @property
+    def known(self) -> tuple[bytes, bytes | None]:
+        """The secrets that others may prove."""
+        return self.secret, self.second
 
     @property
     def proves(self) -> bool:
@@ -52,15 +62,27 @@ class ClusterSecret:
         return len(self.secret) >= SECRET_BYTES_MIN
 
 
-def parse_secret(text: str) -> bytes:
-    """The secret that a file holds. Raises ValueError, which names what is expected and not the secret."""
-    secret = text.strip().encode()
-    if len(secret) < SECRET_BYTES_MIN:
+def parse_secrets(text: str) -> tuple[bytes, bytes | None]:
+    """The secret that a file holds, and a second one if it has two lines.
+
+    Raises ValueError, which names what is expected and not the secret.
+    """
+    found = [line.strip().encode() for line in text.strip().splitlines()]
+    shortest = min(map(len, found), default=0)
+    if shortest < SECRET_BYTES_MIN or len(found) > SECRETS_MAX:
         raise ValueError(
-            f"it holds {len(secret)} bytes; expected a secret of at least {SECRET_BYTES_MIN} bytes, the same "
-            "on every node of the cluster ('fencepost storage format' writes a new one)"
+            f"it holds {len(found)} lines, the shortest of {shortest} bytes; expected a secret of at least "
+            f"{SECRET_BYTES_MIN} bytes, or two while it is changed, the same on every node of the cluster "
+            "('fencepost storage format' writes a new one)"
         )
-    return secret
+    return found[0], found[1] if len(found) > 1 else None
+
+
+def matches(known: tuple[bytes, bytes | None], proof: bytes, made: Callable[[bytes], bytes]) -> bool:
+    """``proof`` is what ``made`` makes of one of the secrets. It takes as long for either."""
+    first = hmac.compare_digest(proof, made(known[0]))
+    second = known[1] is not None and hmac.compare_digest(proof, made(known[1]))
+    return first or second
 
 
 def serve(own: ClusterSecret, request: ProveSecret, proof: Proof) -> SecretProved:
@@ -88,9 +110,9 @@ def serve(own: ClusterSecret, request: ProveSecret, proof: Proof) -> SecretProve
     if offered is None:
         raise InvalidRequest("a proof came before this node's nonce was requested")
     said, answer = offered
-    expected = _hmac(own.secret, b"client", said, answer)
     same = (said.node_id, said.role, said.nonce) == (request.node_id, request.role, request.nonce)
-    if not same or not hmac.compare_digest(request.proof, expected):
+    is_known = matches(own.known, request.proof, lambda secret: _hmac(secret, b"client", said, answer))
+    if not same or not is_known:
         raise SecretNotProved(
             f"node {request.node_id} does not know the cluster's secret (quorum.secret.file)"
         )
@@ -116,7 +138,7 @@ async def prove(
             f"expected {'a node' if node_id is None else f'node {node_id}'} of cluster {own.cluster_id}"
         )
     offered = SecretProved(answer.node_id, answer.cluster_id, answer.nonce)
-    if not hmac.compare_digest(answer.proof, _hmac(own.secret, b"server", request, offered)):
+    if not matches(own.known, answer.proof, lambda secret: _hmac(secret, b"server", request, offered)):
         raise SecretNotProved(f"{connection.address} does not know the cluster's secret (quorum.secret.file)")
     proof = _hmac(own.secret, b"client", request, offered)
     await connection.call(

@@ -26,6 +26,25 @@ DOORS: Final = (
     *ACL_MUTANTS,
     *SCRAM_USER_MUTANTS,
     Mutant(
+        "second-secret-not-believed",
+        "a node believes who proves either of its secrets",
+        "wire/secret_proof.py",
+        "    return first or second\n",
+        "    return first\n",
+        (
+            "tests/wire/test_k20037.py::test_a_secret_is_changed_by_rolling_restarts",
+            "tests/quorum/test_links.py::test_nodes_with_a_secret_of_before_and_one_to_come_are_linked",
+        ),
+    ),
+    Mutant(
+        "second-secret-is-proved",
+        "a node proves its first secret",
+        "wire/secret_proof.py",
+        "    return found[0], found[1] if len(found) > 1 else None\n",
+        "    return found[-1], found[0] if len(found) > 1 else None\n",
+        ("tests/wire/test_k20037.py::test_the_file_of_a_secret",),
+    ),
+    Mutant(
         "scram-proof-not-compared",
         "a login by SCRAM needs a proof that fits",
         "wire/scram.py",

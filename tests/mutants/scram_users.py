@@ -39,8 +39,8 @@ SCRAM_USER_MUTANTS: Final = (
         "scram-born-again",
         "users of the directory are for a cluster that is being born",
         "controller/scram.py",
-        "    return formatted if level >= levels.SCRAM_USERS and levels.is_new(view) else ()\n",
-        "    return formatted if level >= levels.SCRAM_USERS else ()\n",
+        "    return formatted if level >= SCRAM_USERS and levels.is_new(view) else ()\n",
+        "    return formatted if level >= SCRAM_USERS else ()\n",
         (RECORDS + "test_a_cluster_is_born_with_users_and_no_later_one",),
     ),
     Mutant(

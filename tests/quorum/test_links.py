@@ -39,6 +39,7 @@ class Node:
         *,
         directory: int | None = None,
         secret: bytes = SECRET,
+        second_secret: bytes | None = None,
         cluster_id: str = "cluster",
         reads: int = LEVEL_MAX,
     ) -> None:
@@ -56,6 +57,7 @@ class Node:
             directory_id=self.directory,
             cluster_id=cluster_id,
             secret=secret,
+            second_secret=second_secret,
             controller=("127.0.0.1", 1),
             addresses={node: ("127.0.0.1", port) for node, port in ports.items()},
             log_level_max=reads,
@@ -180,6 +182,23 @@ def test_a_stranger_is_refused_and_both_sides_say_why(other: dict[str, object], 
         async with running(one, two):
             await until(lambda: reason in one.refusals and reason in two.refusals)
             assert one.told == two.told == []
+
+    run(story)
+
+
+@pytest.mark.parametrize("knows_first", [True, False])
+def test_nodes_with_a_secret_of_before_and_one_to_come_are_linked(knows_first: bool) -> None:
+    """Each proves its first secret, and believes both."""
+
+    async def story() -> None:
+        ports = dict(zip((ONE, TWO), (free_port(), free_port()), strict=True))
+        new = b"the secret to come"
+        one = Node(ONE, ports, secret=SECRET, second_secret=new)
+        two = Node(
+            TWO, ports, secret=new if knows_first else SECRET, second_secret=SECRET if knows_first else None
+        )
+        async with running(one, two):
+            await until(lambda: "connected 2" in one.told and "connected 1" in two.told)
 
     run(story)
 

@@ -22,7 +22,8 @@ from fencepost.wire.secret_proof import (
     COORDINATOR,
     NONCE_BYTES,
     ClusterSecret,
-    parse_secret,
+    SecretNotProved,
+    parse_secrets,
     prove,
     serve,
 )
@@ -218,19 +219,57 @@ def test_a_proved_connection_that_proves_wrongly_is_proved_no_more() -> None:
 @pytest.mark.parametrize(
     ("text", "secret"),
     [
-        pytest.param("0123456789abcdef\n", b"0123456789abcdef", id="at-the-least"),
+        pytest.param("0123456789abcdef\n", (b"0123456789abcdef", None), id="at-the-least"),
+        pytest.param(
+            "0123456789abcdef\nfedcba9876543210\n", (b"0123456789abcdef", b"fedcba9876543210"), id="two"
+        ),
+        pytest.param("0123456789abcdef\nfedcba987654321\n", None, id="a-short-second"),
+        pytest.param("0123456789abcdef\n" * 3, None, id="three"),
         pytest.param("0123456789abcde\n", None, id="one-less"),
         pytest.param("   \n", None, id="blank"),
         pytest.param("", None, id="empty"),
     ],
 )
-def test_the_file_of_a_secret(text: str, secret: bytes | None) -> None:
+def test_the_file_of_a_secret(text: str, secret: tuple[bytes, bytes | None] | None) -> None:
     if secret is not None:
-        assert parse_secret(text) == secret
+        assert parse_secrets(text) == secret
         return
     with pytest.raises(ValueError, match="expected a secret of at least 16 bytes") as refused:
-        parse_secret(text)
+        parse_secrets(text)
     assert text.strip() == "" or text.strip() not in str(refused.value)
+
+
+OLD, NEW = b"the secret of before", b"the secret to come"
+
+
+def holding(node_id: int, *secrets: bytes) -> ClusterSecret:
+    return ClusterSecret(
+        secret=secrets[0], second=secrets[1] if secrets[1:] else None, cluster_id="cluster", node_id=node_id
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param((OLD,), (OLD, NEW), id="the-new-one-comes-as-second"),
+        pytest.param((OLD, NEW), (NEW, OLD), id="then-as-first"),
+        pytest.param((NEW, OLD), (NEW,), id="then-the-old-one-goes"),
+    ],
+)
+def test_a_secret_is_changed_by_rolling_restarts(one: tuple[bytes, ...], other: tuple[bytes, ...]) -> None:
+    """At each step nodes of before and after it prove themselves to each other."""
+    assert proof_of(holding(1, *one), holding(2, *other))
+    assert proof_of(holding(1, *other), holding(2, *one))
+
+
+def test_a_step_that_is_left_out_is_noticed() -> None:
+    for one, other in (((OLD,), (NEW, OLD)), ((OLD, NEW), (NEW,)), ((OLD,), (NEW,))):
+        with pytest.raises(SecretNotProved):
+            proof_of(holding(1, *one), holding(2, *other))
+
+
+def test_neither_secret_is_shown() -> None:
+    assert NEW.decode() not in repr(holding(1, OLD, NEW))
 
 
 def test_a_secret_is_not_shown() -> None:

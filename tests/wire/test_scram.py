@@ -10,7 +10,7 @@ import structlog
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fencepost.controller.scram_types import StoredCredential
+from fencepost.controller.scram_types import ITERATIONS_MAX, ITERATIONS_MIN, StoredCredential
 from fencepost.wire.auth import Login, Logins, SaslServer
 from fencepost.wire.connection import Connection
 from fencepost.wire.dispatch import Context, Reply, served
@@ -19,8 +19,6 @@ from fencepost.wire.k17_sasl_handshake import SaslHandshake
 from fencepost.wire.k60_describe_cluster import DESCRIBE_CLUSTER, DescribeCluster, DescribeClusterAnswer
 from fencepost.wire.listener import Listener
 from fencepost.wire.scram import (
-    ITERATIONS_MAX,
-    ITERATIONS_MIN,
     MECHANISMS,
     SCRAM_MECHANISMS,
     TOKEN_BYTES_MAX,
