@@ -14,11 +14,18 @@ from tests.harness.nodes import Nodes, running
 NOWHERE = ("--bootstrap-controller", "127.0.0.1:1")
 NO_BROKER = ("--bootstrap-server", "127.0.0.1:1")
 TOPIC = ("configs", "alter", "--topic", "a", *NOWHERE)
+USER = ("configs", "alter", "--user", "alice", *NOWHERE)
 WRONG = [
     (("configs", "describe", *NOWHERE), "one of --topic, --broker"),
     (("configs", "describe", "--topic", "a", "--broker", "1", *NOWHERE), "one of --topic, --broker"),
     (("configs", "describe", "--entity-name", "a", *NOWHERE), "one of --topic, --broker"),
-    (("configs", "describe", "--entity-type", "users", *NOWHERE), "Invalid value"),
+    (("configs", "describe", "--entity-type", "groups", *NOWHERE), "Invalid value"),
+    ((*USER, "--add-config", "PLAIN=[password=x]"), "a user has SCRAM-SHA-256, SCRAM-SHA-512"),
+    ((*USER, "--add-config", "SCRAM-SHA-256=[iterations=4096]"), "expected SCRAM-SHA-256=[password"),
+    ((*USER, "--add-config", "SCRAM-SHA-256=[iterations=x,password=y]"), "expected SCRAM-SHA-256=[password"),
+    ((*USER, "--add-config", "SCRAM-SHA-256=[password=y"), "got something else"),
+    ((*USER, "--delete-config", "SCRAM-SHA-1"), "a user has SCRAM-SHA-256"),
+    ((*USER, "--delete-config", "SCRAM-SHA-256", "--validate-only"), "users are changed, or not"),
     (TOPIC, "--add-config or --delete-config"),
     ((*TOPIC, "--add-config", "retention.ms"), "expected K=V"),
     ((*TOPIC, "--add-config", "a=[1,2"), "expected K=[V1,V2]"),

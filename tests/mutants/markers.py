@@ -271,8 +271,8 @@ MARKERS: Final = (
         "reflected-proof",
         "the server's own proof is not the client's",
         SECRET,
-        '    expected = _hmac(own.secret, b"client", said, answer)',
-        '    expected = _hmac(own.secret, b"server", said, answer)',
+        'request.proof, lambda secret: _hmac(secret, b"client", said, answer))',
+        'request.proof, lambda secret: _hmac(secret, b"server", said, answer))',
         (PROOF + "test_the_servers_own_proof_is_not_the_clients",),
     ),
     Mutant(
