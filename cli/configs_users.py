@@ -40,7 +40,7 @@ def describe_users(route: Route, user: str | None, output_format: str) -> None:
         for kind, iterations in each.credentials
     ]
     if output_format == JSON:
-        echo_json(rows)
+        echo_json({"users": rows})
         return
     for name in dict.fromkeys(str(row["User"]) for row in rows):
         shown = ", ".join(

@@ -28,7 +28,6 @@ INT32: Final = {"kafka_type": "int32"}
 INT64: Final = {"kafka_type": "int64"}
 UINT16: Final = {"kafka_type": "uint16"}
 STRING: Final = {"kafka_type": "string"}
-BYTES: Final = {"kafka_type": "bytes"}
 UUID_: Final = {"kafka_type": "uuid"}
 BYTES: Final = {"kafka_type": "bytes"}
 

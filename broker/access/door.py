@@ -15,9 +15,10 @@ from fencepost.controller.acl_book import AclBook, authorize, authorize_some
 from fencepost.controller.acl_errors import (
     ClusterOperationDenied,
     GroupAuthorizationFailed,
+    TransactionalIdAuthorizationFailed,
 )
 from fencepost.controller.acl_types import CLUSTER_NAME, Operation, ResourceType
-from fencepost.controller.errors import CoordinatorLoadInProgress, TransactionalIdAuthorizationFailed
+from fencepost.controller.errors import CoordinatorLoadInProgress
 from fencepost.settings.config import NodeConfig
 from fencepost.wire.dispatch import Context
 

@@ -226,10 +226,19 @@ class Setting(Part):
     source: str
 
 
-class Settings(Document):
-    """``configs describe``."""
+class UserCredential(Part):
+    """A SCRAM credential of a user."""
 
-    settings: list[Setting]
+    user: str
+    mechanism: str
+    iterations: int
+
+
+class Settings(Document):
+    """``configs describe``: ``users`` of --entity-type users, ``settings`` of others."""
+
+    settings: list[Setting] | UnsetType = UNSET
+    users: list[UserCredential] | UnsetType = UNSET
 
 
 class SettingsAltered(Document):

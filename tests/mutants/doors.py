@@ -33,7 +33,7 @@ DOORS: Final = (
         "    return first\n",
         (
             "tests/wire/test_k20037.py::test_a_secret_is_changed_by_rolling_restarts",
-            "tests/quorum/test_links.py::test_nodes_with_a_secret_to_come_are_linked",
+            "tests/quorum/test_link_secrets.py::test_nodes_meet_at_each_step_of_a_change_and_at_no_other",
         ),
     ),
     Mutant(

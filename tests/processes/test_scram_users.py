@@ -47,16 +47,15 @@ def configs(nodes: Nodes, *words: str, by: str = "broker", status: int = 0) -> s
 def logs_in(nodes: Nodes, node: int, password: str) -> bool:
     """dave, who is in no file, by SCRAM."""
     problems: list[Any] = []
-    client = AdminClient(
-        {
-            "bootstrap.servers": "{}:{}".format(*nodes.address(node, "client")),
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "SCRAM-SHA-256",
-            "sasl.username": "dave",
-            "sasl.password": password,
-            "error_cb": partial(list.append, problems),
-        }
-    )
+    settings: dict[str, Any] = {
+        "bootstrap.servers": "{}:{}".format(*nodes.address(node, "client")),
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "SCRAM-SHA-256",
+        "sasl.username": "dave",
+        "sasl.password": password,
+        "error_cb": partial(list.append, problems),
+    }
+    client = AdminClient(settings)
     try:
         client.list_topics(timeout=5)
     except KafkaException:

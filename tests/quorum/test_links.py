@@ -25,7 +25,7 @@ from tests.ports import free_port
 from tests.together import table
 
 ONE, TWO, THREE = NodeId(1), NodeId(2), NodeId(3)
-SECRET, NEW = b"the secret of this cluster", b"the secret to come"
+SECRET = b"the secret of this cluster"
 PATIENCE_S = 20
 
 
@@ -182,17 +182,6 @@ def test_a_stranger_is_refused_and_both_sides_say_why(other: dict[str, object], 
         async with running(one, two):
             await until(lambda: reason in one.refusals and reason in two.refusals)
             assert one.told == two.told == []
-
-    run(story)
-
-
-def test_nodes_with_a_secret_to_come_are_linked() -> None:
-    async def story() -> None:
-        ports = dict(zip((ONE, TWO), (free_port(), free_port()), strict=True))
-        async with running(
-            one := Node(ONE, ports, second_secret=NEW), Node(TWO, ports, secret=NEW, second_secret=SECRET)
-        ):
-            await until(lambda: "connected 2" in one.told)
 
     run(story)
 

@@ -8,14 +8,10 @@ import pytest
 
 from fencepost.broker.access.door import AuthorizerRules, Door, host_of
 from fencepost.controller.acl_book import AclBook
-from fencepost.controller.acl_errors import ClusterOperationDenied
+from fencepost.controller.acl_errors import ClusterOperationDenied, TransactionalIdAuthorizationFailed
 from fencepost.controller.acl_types import Acl, Operation, Permission, ResourceType
 from fencepost.controller.acls import AclChange
-from fencepost.controller.errors import (
-    CoordinatorLoadInProgress,
-    NotCoordinator,
-    TransactionalIdAuthorizationFailed,
-)
+from fencepost.controller.errors import CoordinatorLoadInProgress, NotCoordinator
 from fencepost.controller.groups.describe import (
     DescribedGroup,
     DescribeGroups,
