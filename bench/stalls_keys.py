@@ -31,7 +31,7 @@ from fencepost.controller.partition_creation import CreatePartitions, NewPartiti
 from fencepost.controller.partition_recovery import RecoverPartition
 from fencepost.controller.producer_ids import AllocateProducerIds
 from fencepost.controller.scram import CHANGES_MAX
-from fencepost.controller.scram_types import AlterScram, DescribeScram, ScramDeletion
+from fencepost.controller.scram_types import AlterScram, DescribeScram, ScramUpsertion
 from fencepost.controller.topics import TOPIC_RESOURCE, CreateTopics, DeleteTopics, NewTopic
 from fencepost.controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
 from fencepost.controller.transactions.describe import DescribeTransactions, ListTransactions
@@ -57,7 +57,7 @@ from fencepost.wire.k35_describe_log_dirs import DescribeLogDirs
 from fencepost.wire.k36_sasl_authenticate import SaslAuthenticate
 from fencepost.wire.k43_elect_leaders import ElectLeaders
 from fencepost.wire.k46_list_partition_reassignments import ListPartitionReassignments
-from fencepost.wire.k48_describe_client_quotas import DescribeClientQuotas
+from fencepost.wire.k48_describe_client_quotas import DescribeClientQuotas, QuotaComponent
 from fencepost.wire.k55_describe_quorum import DescribeQuorum
 from fencepost.wire.k55_describe_quorum import TopicPartitions as QuorumPartitions
 from fencepost.wire.k60_describe_cluster import DescribeCluster
@@ -140,9 +140,11 @@ def _of_clients() -> dict[int, Any]:
         30: CreateAcls(tuple(Acl(2, 3, each, "User:nobody", "*", 3, 3) for each in looked_up)),
         31: DeleteAcls(tuple(AclFilter(name=each) for each in topics[:FILTERS_MAX])),
         35: DescribeLogDirs(tuple((each, (0,)) for each in topics)),
-        48: DescribeClientQuotas(),
+        48: DescribeClientQuotas((QuotaComponent("user", 0, "u" * 50),) * 1_000),
         50: DescribeScram(tuple(each for each in looked_up)),
-        51: AlterScram(tuple(ScramDeletion(each, 1) for each in topics[:CHANGES_MAX])),
+        51: AlterScram(
+            (), tuple(ScramUpsertion(each[-40:], 1, 4096, b"s" * 32, b"p" * 32) for each in topics[:CHANGES_MAX])
+        ),
         36: SaslAuthenticate(bytes(TOKEN_BYTES_MAX)),
         37: CreatePartitions(tuple(NewPartitions(each, 4, ((1,), (1,))) for each in topics[:1_900])),
         46: ListPartitionReassignments(tuple((each, (0,)) for each in topics)),

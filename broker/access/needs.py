@@ -161,6 +161,9 @@ ROWS: Final[Mapping[int, Row]] = {
     44: _ALTERED,
     46: _cluster(_OP.DESCRIBE),
     47: Row(groups.delete_offsets, (Need(_OP.DELETE, _GROUP), Need(_OP.READ, _TOPIC))),
+    48: _cluster(_OP.DESCRIBE_CONFIGS),
+    50: _cluster(_OP.DESCRIBE, forwarded=True),
+    51: _cluster(_OP.ALTER, forwarded=True),
     55: _cluster(_OP.DESCRIBE, forwarded=True),
     57: _cluster(_OP.ALTER, forwarded=True),
     60: Row(cluster.describe_cluster, ()),
@@ -184,6 +187,7 @@ ROWS: Final[Mapping[int, Row]] = {
     20027: _cluster(_OP.ALTER),
     20029: _cluster(_OP.CLUSTER_ACTION),
     20043: _cluster(_OP.ALTER),
+    20051: _cluster(_OP.CLUSTER_ACTION),
     20057: Row(
         cluster.needs_by(cluster.log_levels),
         (Need(_OP.DESCRIBE, _CLUSTER, "to see it"), Need(_OP.ALTER, _CLUSTER, "to raise it")),
