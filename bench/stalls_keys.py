@@ -140,7 +140,7 @@ def _of_clients() -> dict[int, Any]:
         30: CreateAcls(tuple(Acl(2, 3, each, "User:nobody", "*", 3, 3) for each in looked_up)),
         31: DeleteAcls(tuple(AclFilter(name=each) for each in topics[:FILTERS_MAX])),
         35: DescribeLogDirs(tuple((each, (0,)) for each in topics)),
-        48: DescribeClientQuotas((QuotaComponent("user", 0, "u" * 50),) * 1_000),
+        48: DescribeClientQuotas((QuotaComponent("user", 0, "u" * 40),) * 1_000),
         50: DescribeScram(tuple(each for each in looked_up)),
         51: AlterScram(
             (), tuple(ScramUpsertion(each[-40:], 1, 4096, b"s" * 32, b"p" * 32) for each in topics[:CHANGES_MAX])
@@ -214,7 +214,7 @@ def _of_nodes(cluster_id: str) -> dict[int, Any]:
             STRANGER, 0, -1, AclChange(uuid.UUID(int=1), Acl(2, 3, "t" * 60_000, "User:nobody", "*", 3, 3))
         ),
         20043: RecoverPartition("t" * 60_000, 0, 0),
-        20051: FollowScramUsers(-1),
+        20051: FollowScramUsers(-1, "u" * 10_000, 1),
         20057: AskLogLevels(log_level=2**15),
         20065: ExplainTransaction(transactional_id(0)),
         20066: ListSetAside(),

@@ -59,6 +59,7 @@ def logs_in(nodes: Nodes, node: int, password: str) -> bool:
     try:
         client.list_topics(timeout=5)
     except KafkaException:
+        client.poll(0)
         assert KafkaError._AUTHENTICATION in [each.code() for each in problems]
         return False
     return True
