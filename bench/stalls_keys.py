@@ -78,6 +78,7 @@ LISTED: Final = 4_990  # names alone, of such requests
 ID_BYTES: Final = 394
 SUBSCRIPTION_BYTES: Final = 50_000
 PRODUCER: Final = ProducerId(1 << 40)
+SALTED: Final = bytes(32)
 STRANGER: Final = BrokerId(1_000_000)  # a broker that no cluster has
 
 NEVER_ANSWERED: Final = frozenset((20024,))
@@ -143,7 +144,7 @@ def _of_clients() -> dict[int, Any]:
         48: DescribeClientQuotas((QuotaComponent("user", 0, "u" * 40),) * 1_000),
         50: DescribeScram(tuple(each for each in looked_up)),
         51: AlterScram(
-            (), tuple(ScramUpsertion(each[-40:], 1, 4096, b"s" * 32, b"p" * 32) for each in topics[:CHANGES_MAX])
+            (), tuple(ScramUpsertion(each[-40:], 1, 4096, SALTED, SALTED) for each in topics[:CHANGES_MAX])
         ),
         36: SaslAuthenticate(bytes(TOKEN_BYTES_MAX)),
         37: CreatePartitions(tuple(NewPartitions(each, 4, ((1,), (1,))) for each in topics[:1_900])),

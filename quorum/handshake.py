@@ -14,7 +14,7 @@ import hashlib
 import hmac
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Final
 
 import msgspec
@@ -40,11 +40,11 @@ class LinkConfig:
     node_id: NodeId
     directory_id: uuid.UUID
     cluster_id: str
-    secret: bytes
+    secret: bytes = field(repr=False)
     controller: tuple[str, int]
     addresses: Mapping[NodeId, tuple[str, int]]  # every voter's Raft address
     log_level_max: int = LEVEL_MAX  # the highest that this node reads
-    second_secret: bytes | None = None  # believed, never proved with
+    second_secret: bytes | None = field(default=None, repr=False)  # believed, never proved with
     tls: Tls | None = None  # of every link, in both directions; None: links are in the clear
 
 
