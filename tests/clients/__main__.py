@@ -35,6 +35,7 @@ from tests.clients import (
     spark_streaming,
     storms,
     topic_tools,
+    user_tools,
 )
 from tests.clients.players import CONFLUENT, PLAYERS, CallFailed, Hangs, NotHere, Player
 from tests.clients.results import NOT_RUN, Results, Row, shortened
@@ -57,6 +58,7 @@ OF_KAFKA: Final = (
     | topic_tools.SCENARIOS
     | same_requests.SCENARIOS
     | acl_tools.SCENARIOS
+    | user_tools.SCENARIOS
 )
 """What Kafka's own programs make of a cluster, with the version of each."""
 STORIES_ONLY, OWN_ONLY = "stories", "own-tests"
