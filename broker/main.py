@@ -228,6 +228,11 @@ class Broker:
         """Waits until the broker is registered and not fenced."""
         await self._registration.unfenced()
 
+    @property
+    def is_fenced(self) -> bool:
+        """Whether clients are sent elsewhere, as far as this broker knows: its last heartbeat's answer."""
+        return self._registration.is_fenced
+
     def take_announcements(self, announcements: Sequence[Announcement]) -> None:
         """What the coordinator of this node announces."""
         self._data.announcements.take(announcements)

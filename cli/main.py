@@ -53,6 +53,7 @@ COMMANDS: Final = {
     "fault": _Home("fencepost.cli.fault", "fault"),
     "schema": _Home("fencepost.cli.schema", "schema"),
     "node": _Home("fencepost.cli.node", "node"),
+    "container": _Home("fencepost.cli.container", "container"),
     "audit": _Home("fencepost.cli.audit", "audit"),
     "bench": _Home("fencepost.cli.bench", "bench"),
     "demo": _Home("fencepost.cli.demo", "demo", hidden=True),

@@ -26,6 +26,7 @@ from fencepost.coordinator.announcer import Here
 from fencepost.node.active_controller import EXIT_HALTED, Controller
 from fencepost.node.metrics import NodeMetrics, watch_loop
 from fencepost.node.metrics_port import MetricsPort
+from fencepost.node.readiness import Readiness
 from fencepost.records.invariant import InvariantViolation
 from fencepost.records.named_errors import described
 from fencepost.records.types import BrokerId
@@ -214,12 +215,12 @@ async def _run(config: NodeConfig, identity: Identity, log: FilteringBoundLogger
         log.warning("authorizer_missing", listeners=listeners, next=NO_AUTHORIZER)
     metrics = NodeMetrics(log)
     credentials = read_credentials(config, identity.cluster_id, log)
-    memory = RequestMemory(config.queued_request_bytes_max)
+    memory, readiness = RequestMemory(config.queued_request_bytes_max), Readiness()
     async with AsyncExitStack() as stack:
         stack.callback(keep_rotating(loop, config.log_rotate_bytes, config.log_rotate_files))
         stack.callback(watch_loop(loop, metrics))
         if config.metrics_port is not None:
-            port = _metrics_port(config, metrics, credentials, log)
+            port = _metrics_port(config, metrics, credentials, log, readiness)
             await port.start(config.metrics_host, config.metrics_port)
             stack.push_async_callback(port.stop)
         clock = await stack.enter_async_context(_clock(config, log))
@@ -246,6 +247,7 @@ async def _run(config: NodeConfig, identity: Identity, log: FilteringBoundLogger
                 clock=clock,
             )
             parts.append(broker)
+            readiness.broker = broker
             if controller is not None:  # clients meet the coordinator here, and its ids are of our block
                 controller.transactions.allocate_producer_id = broker.allocate_producer_id
                 controller.transactions.announcer.here = Here(
@@ -254,13 +256,17 @@ async def _run(config: NodeConfig, identity: Identity, log: FilteringBoundLogger
         for part in parts:
             part.fatal.add_done_callback(lambda reason: _fail(ended, reason.result(), log))
             stack.push_async_callback(_stop, part, log)
-        status = await _serve(parts, ended, log, metrics.stalls)
+        status = await _serve(parts, ended, log, metrics.stalls, readiness)
     log.info("node_stopped", status=status)
     return status
 
 
 def _metrics_port(
-    config: NodeConfig, metrics: NodeMetrics, credentials: Credentials, log: FilteringBoundLogger
+    config: NodeConfig,
+    metrics: NodeMetrics,
+    credentials: Credentials,
+    log: FilteringBoundLogger,
+    readiness: Readiness,
 ) -> MetricsPort:
     return MetricsPort(
         metrics.registry,
@@ -268,6 +274,7 @@ def _metrics_port(
         limits=config.listener_limits,
         stalls=metrics.stalls,
         tls=None if config.metrics_protocol == PLAINTEXT else credentials.tls,
+        why_not_ready=readiness.reason,
     )
 
 
@@ -292,24 +299,30 @@ async def _zookeeper(config: NodeConfig, log: FilteringBoundLogger) -> AsyncIter
 
 
 async def _serve(
-    parts: list[Part], ended: "asyncio.Future[int]", log: FilteringBoundLogger, stalls: Stalls
+    parts: list[Part],
+    ended: "asyncio.Future[int]",
+    log: FilteringBoundLogger,
+    stalls: Stalls,
+    readiness: Readiness,
 ) -> int:
     """Start the parts and wait for the first reason to end. Returns the exit status."""
-    starting = asyncio.get_running_loop().create_task(_start(parts, log, stalls))
+    starting = asyncio.get_running_loop().create_task(_start(parts, log, stalls, readiness))
     either: set[asyncio.Future[None] | asyncio.Future[int]] = {starting, ended}
     await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
     if starting.done():
         starting.result()
     status = await ended
+    readiness.is_leaving = True
     starting.cancel()
     return status
 
 
-async def _start(parts: list[Part], log: FilteringBoundLogger, stalls: Stalls) -> None:
+async def _start(parts: list[Part], log: FilteringBoundLogger, stalls: Stalls, readiness: Readiness) -> None:
     load_newest()  # or the first request of each key would import it
     for part in parts:
         await part.start()
     _collect_garbage(LongLived(), stalls.watch("garbage collection"))
+    readiness.is_started = True
     log.info("node_started")
 
 

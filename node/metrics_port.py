@@ -1,13 +1,16 @@
-"""The metrics port: answers Prometheus' scrapes on the node's own event loop.
+"""The metrics port: answers Prometheus' scrapes and probes on the node's own event loop.
 
-HTTP        GET and HEAD of any path, HTTP/1.0 and 1.1, no bodies; connections are kept. Anything else gets
-            its status, and the connection is closed.
+HTTP        GET and HEAD, HTTP/1.0 and 1.1, no bodies; connections are kept. Anything else gets its status,
+            and the connection is closed.
+Paths       LIVE is 200 where the loop turns; READY is 503, with the reason, while clients are better sent
+            elsewhere; any other path has the metrics.
 Bounds      METRICS_CONNECTIONS_MAX, a head of HEAD_BYTES_MAX, which must come within the time that
             wire/admission.py gives to a part of a frame; ``connections.max.idle.ms`` between requests.
 Cost        the numbers are rendered at most once in RENDERED_S: more frequent scrapes get the same again.
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, cast
 
@@ -30,6 +33,10 @@ HEAD_BYTES_MAX: Final = 8 * 1024
 RENDERED_S: Final = 0.1
 LINGER_S: Final = 5.0
 WORK: Final = "metrics scrape"
+LIVE, READY = "/livez", "/readyz"
+"""Named as those of etcd and of Kubernetes' own servers."""
+
+PLAIN_TEXT: Final = "text/plain; charset=utf-8"
 
 _Rendered = tuple[float, str, bytes]  # when, content type, content
 
@@ -45,11 +52,14 @@ class MetricsPort:
         limits: ListenerLimits = DEFAULT_LIMITS,
         stalls: Stalls | None = None,
         tls: Tls | None = None,
+        why_not_ready: Callable[[], str] = str,
     ) -> None:
+        """``why_not_ready``: what READY says; empty where the node is."""
         limits = replace(limits, connections_max=min(limits.connections_max, METRICS_CONNECTIONS_MAX))
         self.log = LimitedLog(log.bind(listener="METRICS"))
         self.admission: Admission[_Scraper] = Admission(limits, self.log)
         self._registry = registry
+        self.why_not_ready = why_not_ready
         self._stalls = stalls or Stalls()
         client_auth = "none" if tls is None else tls.settings.client_auth
         self._handshakes = TlsServer.of(tls, client_auth, self._handshake_failed)
@@ -186,7 +196,7 @@ class _Scraper(asyncio.Protocol):
     def _answer(self, head: bytes) -> None:
         line, *fields = head.decode("latin-1").split("\r\n")
         method, _, rest = line.partition(" ")
-        version = rest.rpartition(" ")[2]
+        target, _, version = rest.rpartition(" ")
         if version not in ("HTTP/1.0", "HTTP/1.1"):
             self._refuse("400 Bad Request", f"expected GET PATH HTTP/1.1, got {line[:100]!r}")
             return
@@ -199,14 +209,22 @@ class _Scraper(asyncio.Protocol):
         if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
             self._refuse("400 Bad Request", "a request with a body")
             return
-        content_type, content = self._port.render(headers.get("accept", ""), self._loop.time())
+        status, content_type, content = self._found(target.partition("?")[0], headers.get("accept", ""))
         connection = headers.get("connection", "close" if version == "HTTP/1.0" else "keep-alive").lower()
         keep = connection == "keep-alive"
-        self._send("200 OK", content_type, content, keep=keep, with_content=method == "GET")
+        self._send(status, content_type, content, keep=keep, with_content=method == "GET")
+
+    def _found(self, path: str, accept: str) -> tuple[str, str, bytes]:
+        """Status, content type and content of a path."""
+        if path not in (LIVE, READY):
+            return "200 OK", *self._port.render(accept, self._loop.time())
+        reason = self._port.why_not_ready() if path == READY else ""
+        status = "503 Service Unavailable" if reason else "200 OK"
+        return status, PLAIN_TEXT, f"{reason or 'ok'}\n".encode()
 
     def _refuse(self, status: str, reason: str) -> None:
         self._port.log.warning("scrape_refused", peer=self.peer, status=status, reason=reason)
-        self._send(status, "text/plain; charset=utf-8", f"{reason}\n".encode(), keep=False)
+        self._send(status, PLAIN_TEXT, f"{reason}\n".encode(), keep=False)
 
     def _send(
         self, status: str, content_type: str, content: bytes, *, keep: bool, with_content: bool = True

@@ -6,15 +6,23 @@ Inverse     ``parse_properties(config.render(), path) == config`` for every conf
 """
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from fencepost.settings.config import ConfigError, NodeConfig
 from fencepost.settings.config_values import Kind, ensure
 
 VALUE_CHARACTERS_MAX: Final = 64 * 1024
+
+
+class Pair(NamedTuple):
+    """A setting's text; ``where`` it is, for errors."""
+
+    where: str
+    key: str
+    value: str
 
 
 def parse_properties(text: str, path: Path) -> NodeConfig:
@@ -23,8 +31,10 @@ def parse_properties(text: str, path: Path) -> NodeConfig:
     ``path`` is named in errors, and relative paths in the file are taken from its folder.
     Raises ConfigError.
     """
-    settings = {each.metadata["key"]: each for each in fields(NodeConfig)}
-    values: dict[str, Any] = {}
+    return config_of(_pairs(text, path), str(path), path.parent)
+
+
+def _pairs(text: str, path: Path) -> Iterator[Pair]:
     for line_number, line in logical_lines(text):
         if not line.strip() or line.strip()[0] in "#!":
             continue
@@ -32,19 +42,30 @@ def parse_properties(text: str, path: Path) -> NodeConfig:
         key, equals, value = (part.strip() for part in line.partition("="))
         if not equals:
             raise ConfigError(f"{where}: expected key=value, got {line.strip()[:200]!r}")
+        yield Pair(where, key, value)
+
+
+def config_of(pairs: Iterable[Pair], name: str, folder: Path) -> NodeConfig:
+    """A configuration from settings in any order; relative paths are taken from ``folder``.
+
+    ``name`` is named in errors that are about several of them. Raises ConfigError.
+    """
+    settings = {each.metadata["key"]: each for each in fields(NodeConfig)}
+    values: dict[str, Any] = {}
+    for where, key, value in pairs:
         if key not in settings:
             raise ConfigError(f"{where}: unknown key {key}{_nearest(key, tuple(settings))}")
         setting = settings[key]
         if setting.name in values:
             raise ConfigError(f"{where}: {key} is given twice")
-        values[setting.name] = parse_value(setting.metadata["kind"], value, f"{where}: {key}", path.parent)
+        values[setting.name] = parse_value(setting.metadata["kind"], value, f"{where}: {key}", folder)
     missing = [key for key, each in settings.items() if each.default is MISSING and each.name not in values]
     if missing:
-        raise ConfigError(f"{path}: missing {', '.join(missing)}")
+        raise ConfigError(f"{name}: missing {', '.join(missing)}")
     try:
         return NodeConfig(**values)
     except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from error
+        raise ConfigError(f"{name}: {error}") from error
 
 
 def logical_lines(text: str) -> Iterator[tuple[int, str]]:

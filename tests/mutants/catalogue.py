@@ -20,6 +20,7 @@ from tests.mutants.clocks import CLOCKS
 from tests.mutants.commands import COMMAND_MUTANTS
 from tests.mutants.compaction import COMPACTION
 from tests.mutants.compared import COMPARED
+from tests.mutants.containers import CONTAINERS
 from tests.mutants.controller_clients import CONTROLLER_CLIENTS
 from tests.mutants.coordinator import COORDINATOR
 from tests.mutants.costs import COSTS
@@ -89,6 +90,7 @@ MUTANTS: Final = (
     *DISKS,
     *ARCHIVES,
     *DOORS,
+    *CONTAINERS,
     *PRODUCER_IDS,
     *HOSTILE,
     *HOSTILE_VOTER,

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -67,6 +68,25 @@ async def end(streams: Streams) -> bytes:
 
 def on_loop(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
     uvloop.run(story())
+
+
+def test_probes_are_answered_on_the_same_connection() -> None:
+    async def story() -> None:
+        async with serving() as (port, _, events):
+            streams = await connect(port)
+            for reason, ready in (("fenced", ("503", b"fenced\n")), ("", ("200", b"ok\n"))):
+                port.why_not_ready = partial(str, reason)
+                found = {}
+                for path in ("/livez", "/readyz?verbose", "/readyz/", "/metrics"):
+                    streams[1].write(f"GET {path} HTTP/1.1\r\n\r\n".encode())
+                    status, _, content = await answer(streams)
+                    found[path] = (status.split(" ")[1], content)
+                assert (found["/livez"], found["/readyz?verbose"]) == (("200", b"ok\n"), ready)
+                assert {found[each][0] for each in ("/readyz/", "/metrics")} == {"200"}
+            streams[1].close()
+            assert not events
+
+    on_loop(story)
 
 
 def test_a_scraper_keeps_its_connection_and_sees_new_numbers() -> None:

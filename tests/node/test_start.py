@@ -10,6 +10,7 @@ import pytest
 
 from fencepost.broker.exit_reason import ExitReason
 from fencepost.node import main
+from fencepost.node.readiness import Readiness
 from fencepost.wire.garbage import LongLived
 from fencepost.wire.registry import messages
 from fencepost.wire.stalls import Stalls
@@ -84,7 +85,7 @@ def test_messages_are_loaded_before_a_part_starts(monkeypatch: pytest.MonkeyPatc
     for _, message in messages():
         monkeypatch.setattr(message, "_layouts", {})
     part = Part()
-    asyncio.run(main._start([part], capturing_log()[0], Stalls()))
+    asyncio.run(main._start([part], capturing_log()[0], Stalls(), Readiness()))
     assert len(part.loaded) > 30
     assert all(part.loaded)
 
