@@ -48,7 +48,7 @@ from tests.processes.test_transactions_v2 import RETRIED, connected, until
 pytestmark = pytest.mark.slow
 
 TOPIC = "flowing"
-BATCHES = 20  # that each producer has answered by the time another node leads: an election takes a second
+BATCHES = 3  # that each producer has answered by the time another node leads: else none is
 GROUP = "paused"
 TRANSACTIONAL_ID = "paused"
 MEMBER = "m"
