@@ -216,6 +216,7 @@ class NodeConfig(AuthorizerConfig):
         default=FAILED_AUTHENTICATION_DELAY_MS,
         metadata=keyed("connection.failed.authentication.delay.ms", integer(0, INT32_MAX)),
     )
+    reauth_ms_max: int = field(default=0, metadata=keyed("connections.max.reauth.ms", integer(0, INT32_MAX)))
     log_level: str = field(
         default="info", metadata=keyed("log.level", choice("debug", "info", "warning", "error"))
     )
@@ -262,6 +263,7 @@ class NodeConfig(AuthorizerConfig):
             connections_per_ip_max=self.connections_per_ip_max,
             idle_ms_max=self.connections_idle_ms_max,
             failed_authentication_delay_ms=self.failed_authentication_delay_ms,
+            reauth_ms_max=self.reauth_ms_max,
         )
 
     def render(self) -> str:

@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from fencepost.wire.admission import Admission, C
 from fencepost.wire.auth import Logins
-from fencepost.wire.dispatch import Service
+from fencepost.wire.dispatch import Api, Service
 from fencepost.wire.isolation import Isolation
 from fencepost.wire.k18_api_versions import ApiVersionsAnswer
 from fencepost.wire.limited_log import LimitedLog
@@ -40,3 +40,6 @@ class Acceptor(Protocol[C]):
 
     def api_versions(self) -> ApiVersionsAnswer:
         """The answer to ApiVersions: the APIs of this listener."""
+
+    def versions_frame(self, api: Api[Any, Any], correlation_id: int) -> bytes:
+        """The answer to a version of ApiVersions that is not served."""

@@ -55,15 +55,23 @@ class Logins:
 
 
 class SaslServer:
-    """The server's side of the login of one connection. No I/O."""
+    """The server's side of one login. No I/O.
 
-    __slots__ = ("_logins", "_scram", "expects", "principal")
+    ``session_ms``: how long it counts; 0: as long as the connection. ``before``: the login that it renews.
+    """
 
-    def __init__(self, logins: Logins) -> None:
+    __slots__ = ("_before", "_logins", "_scram", "_session_ms", "expects", "mechanism", "principal")
+
+    def __init__(self, logins: Logins, *, session_ms: int = 0, before: "SaslServer | None" = None) -> None:
         self._logins = logins
+        self._session_ms = session_ms
+        self._before: tuple[str, str] | None = (
+            None if before is None else (before.principal, before.mechanism)
+        )
         self._scram: ScramServer | None = None
+        self.mechanism: str = ""
         self.expects = Expects.HANDSHAKE
-        self.principal = ANONYMOUS
+        self.principal: str = ANONYMOUS
 
     def handshake(self, request: SaslHandshake) -> SaslMechanisms:
         """Raises IllegalSaslState, UnsupportedSaslMechanism; the connection is closed then."""
@@ -77,6 +85,7 @@ class SaslServer:
         if request.mechanism in SCRAM_MECHANISMS and self._logins.scram is not None:
             nonce = secrets.token_urlsafe(NONCE_BYTES)
             self._scram = ScramServer(request.mechanism, self._logins.scram, nonce)
+        self.mechanism = request.mechanism
         self.expects = Expects.BARE_TOKEN if request.tokens_are_bare else Expects.TOKEN
         return SaslMechanisms(enabled)
 
@@ -87,6 +96,12 @@ class SaslServer:
         """
         if self.expects not in (Expects.TOKEN, Expects.BARE_TOKEN):
             raise IllegalSaslState("SaslAuthenticate came before a SaslHandshake")
+        principal, mechanism = self._before or ("", "")
+        if self._before is not None and self.mechanism != mechanism:
+            raise SaslAuthenticationFailed(
+                f"SASL mechanism {self.mechanism!r} requested by client is not supported for "
+                f"re-authentication of mechanism {mechanism!r}"
+            )
         answer = b""
         if self._scram is None:
             user = self._user_of(token)
@@ -95,9 +110,18 @@ class SaslServer:
         else:
             answer, user = self._scram.respond(token), self._scram.user
         if user is not None:
+            if self._before is not None and principal != f"User:{user}":
+                raise SaslAuthenticationFailed(
+                    f"Cannot change principals during re-authentication from {principal} to User:{user}"
+                )
             self.principal = f"User:{user}"
             self.expects = Expects.NOTHING
         return answer
+
+    @property
+    def lifetime_ms(self) -> int:
+        """How long the login counts from now on, once it is complete; 0: no limit, or not complete."""
+        return self._session_ms if self.expects is Expects.NOTHING else 0
 
     def _user_of(self, token: bytes) -> str | None:
         if len(token) > TOKEN_BYTES_MAX:

@@ -40,6 +40,7 @@ CALLS_MAX: Final = 10_000  # in flight on one connection
 CLIENT_ID: Final = "fencepost"
 SOFTWARE: Final = ApiVersions("fencepost", "0.1.0")
 TIMEOUT_S: Final = 5.0
+RETIRED_AFTER_PERCENT: Final = 85  # of a login's time, and up to 10 more, as Kafka's clients log in again
 UNSENT_BYTES_MAX: Final = 1024 * 1024  # that the other side did not take yet, and ``send_nowait`` adds to
 
 
@@ -76,6 +77,7 @@ class Connection(asyncio.Protocol):
         self._next_correlation_id = 0
         self._lost: str | None = None
         self._retired = False
+        self._session: asyncio.TimerHandle | None = None  # ends before the login does, if that has an end
         self._watch: asyncio.TimerHandle | None = None  # over calls with a time; set from the first on
         self.peer = ("", 0)  # host and port, as given to ``open``
         self.versions: dict[int, range] = {}  # what the other side serves, by API key
@@ -366,6 +368,8 @@ class Connection(asyncio.Protocol):
     async def _authenticate(self, login: Login, timeout_s: float) -> None:
         async def said(token: bytes) -> bytes:
             answer = await self.call(SASL_AUTHENTICATE, SaslAuthenticate(token), timeout_s=timeout_s)
+            if answer.lifetime_ms:
+                self._retire_before(answer.lifetime_ms / 1000)
             return answer.token
 
         await self.call(SASL_HANDSHAKE, SaslHandshake(login.mechanism), version=1, timeout_s=timeout_s)
@@ -375,6 +379,11 @@ class Connection(asyncio.Protocol):
         nonce = secrets.token_urlsafe(NONCE_BYTES)
         client = ScramClient(login.mechanism, login.user, login.password, nonce)
         client.require_proof(await said(client.final(await said(client.first()))))
+
+    def _retire_before(self, lifetime_s: float) -> None:
+        """A login counts for so long: another connection goes on before that, which logs in anew."""
+        share = (RETIRED_AFTER_PERCENT + secrets.randbelow(11)) / 100
+        self._session = asyncio.get_running_loop().call_later(share * lifetime_s, self.retire)
 
 
 def _settle(answer: "asyncio.Future[Any]", outcome: Any) -> None:

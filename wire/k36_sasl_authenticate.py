@@ -1,6 +1,6 @@
 """SaslAuthenticate, API key 36, versions 0-2: one SASL token there, one back.
 
-1   session_lifetime: 0 here, a connection is authenticated once and for its life
+1   session_lifetime: how long the login counts (connections.max.reauth.ms); 0: as long as the connection
 2   flexible
 """
 
@@ -26,9 +26,10 @@ class SaslAuthenticate:
 
 @dataclass(frozen=True, slots=True)
 class SaslAuthenticated:
-    """The server's token; empty for PLAIN."""
+    """The server's token; empty for PLAIN. ``lifetime_ms`` comes with the last one; 0: no limit."""
 
     token: bytes = b""
+    lifetime_ms: int = 0
 
 
 def _decode_request(version: int, body: Buffer) -> SaslAuthenticate:
@@ -41,7 +42,7 @@ def _encode_request(version: int, request: SaslAuthenticate) -> bytes:
 
 def _encode_response(version: int, response: SaslAuthenticated, throttle_ms: int) -> bytes:
     message = {"error_code": 0, "error_message": None, "auth_bytes": response.token}
-    return _RESPONSE.encode(version, message)
+    return _RESPONSE.encode(version, {**message, "session_lifetime_ms": response.lifetime_ms})
 
 
 def _refusal(version: int, request: SaslAuthenticate | None, error: ApiError, throttle_ms: int) -> bytes:
@@ -52,7 +53,7 @@ def _refusal(version: int, request: SaslAuthenticate | None, error: ApiError, th
 def _decode_response(version: int, body: Buffer) -> SaslAuthenticated:
     message = _RESPONSE.decode(version, body)
     raise_for(message["error_code"], message["error_message"])
-    return SaslAuthenticated(message["auth_bytes"])
+    return SaslAuthenticated(message["auth_bytes"], message.get("session_lifetime_ms", 0))
 
 
 SASL_AUTHENTICATE: Final[Api[SaslAuthenticate, SaslAuthenticated]] = Api(

@@ -23,6 +23,7 @@ class ListenerLimits:
     connections_per_ip_max: int | None = None  # max.connections.per.ip
     idle_ms_max: int = CONNECTIONS_IDLE_MS_MAX  # connections.max.idle.ms
     failed_authentication_delay_ms: int = FAILED_AUTHENTICATION_DELAY_MS
+    reauth_ms_max: int = 0  # connections.max.reauth.ms; 0: a login counts as long as its connection
 
 
 DEFAULT_LIMITS: Final = ListenerLimits()

@@ -15,12 +15,14 @@ from typing import Any, Final, Literal
 from structlog.typing import FilteringBoundLogger
 
 from fencepost.controller.authorization import ANONYMOUS
+from fencepost.controller.errors import ErrorCode
 from fencepost.records.invariant import InvariantViolation, invariant
 from fencepost.wire.accepting import stop_accepting
 from fencepost.wire.admission import SWEEP_S, Admission
 from fencepost.wire.auth import Logins
-from fencepost.wire.dispatch import Context, Reply, Service, served
+from fencepost.wire.dispatch import Api, Context, Reply, Service, served
 from fencepost.wire.errors import IllegalSaslState
+from fencepost.wire.frame import response_frame
 from fencepost.wire.isolation import Isolation
 from fencepost.wire.k17_sasl_handshake import SASL_HANDSHAKE
 from fencepost.wire.k18_api_versions import (
@@ -159,6 +161,14 @@ class Listener:
     def api_versions(self) -> ApiVersionsAnswer:
         """The answer to ApiVersions: the APIs of this listener."""
         return ApiVersionsAnswer(self._ranges, self._features())
+
+    def versions_frame(self, api: Api[Any, Any], correlation_id: int) -> bytes:
+        """The answer to a version of ApiVersions that is not served: version 0, which any client reads.
+
+        It has all ranges; the client sends a new request (KIP-511).
+        """
+        answer = ApiVersionsAnswer(self._ranges, error_code=ErrorCode.UNSUPPORTED_VERSION)
+        return response_frame(correlation_id, api.encode_response(0, answer, 0), tagged=False)
 
     def admit(self, connection: ServerConnection, descriptor: int, *, authenticated: bool) -> bool:
         """Take a new connection in, or refuse it: there are too many, or no more are wanted."""

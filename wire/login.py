@@ -16,5 +16,6 @@ def login_step(
     if key == SASL_HANDSHAKE.key:
         return sasl.handshake(SASL_HANDSHAKE.decode_request(version, body))
     if key == SASL_AUTHENTICATE.key:
-        return SaslAuthenticated(sasl.authenticate(SASL_AUTHENTICATE.decode_request(version, body).token))
+        token = sasl.authenticate(SASL_AUTHENTICATE.decode_request(version, body).token)
+        return SaslAuthenticated(token, sasl.lifetime_ms)
     raise IllegalSaslState("authenticate first: this listener wants SASL")

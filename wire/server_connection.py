@@ -13,16 +13,16 @@ import asyncio
 from typing import Any, Final, cast
 
 from fencepost.controller.authorization import ANONYMOUS
-from fencepost.controller.errors import ApiError, ErrorCode, UnsupportedVersion
+from fencepost.controller.errors import ApiError, UnsupportedVersion
 from fencepost.records.invariant import CorruptData
 from fencepost.wire import frame as framing
 from fencepost.wire.acceptor import Acceptor
 from fencepost.wire.auth import UNAUTHENTICATED_FRAME_BYTES_MAX, Expects, SaslServer
 from fencepost.wire.dispatch import API_VERSIONS_KEY, Api, Context, Proof
-from fencepost.wire.k18_api_versions import ApiVersionsAnswer
 from fencepost.wire.login import login_step
 from fencepost.wire.request_memory import PARKED_BYTES_MAX, UNCOUNTED_BYTES_MAX, Part, Share
 from fencepost.wire.server_reply import ServerReply
+from fencepost.wire.session import Session
 
 READ_AHEAD_BYTES_MAX: Final = 64 * 1024
 WRITE_BUFFER_BYTES: Final = 8 * 1024
@@ -43,17 +43,16 @@ class ServerConnection(asyncio.Protocol):
         self._listener, self.loop = listener, loop
         self._apis = listener.apis
         self._transport: asyncio.Transport | None = None
-        self._sasl: SaslServer | None = None
+        self._session = Session.of(listener.logins, listener.limits.reauth_ms_max)
+        self._sasl = None if self._session is None else self._session.under_way
         bound = listener.limits.frame_bytes_max
-        if listener.logins is not None:
-            self._sasl = SaslServer(listener.logins)
+        if self._session is not None:
             bound = min(bound, UNAUTHENTICATED_FRAME_BYTES_MAX)
         self._splitter = framing.Splitter(bound, listener.key_limits)
         self._raw_client_id = b"\xff"  # no client id is these bytes: they are not UTF-8
         self._busy = self._muted = self._write_paused = self._closing = False
         self.is_advancing = self._reading_paused = False
-        self.stalls = listener.stalls
-        self.isolation = listener.isolation
+        self.stalls, self.isolation = listener.stalls, listener.isolation
         self._work = _UNREAD  # what is served, by name
         self._memory, self._share = listener.memory, Share(self)
         self._parked_bytes = 0  # of the frame whose request is in process
@@ -62,8 +61,7 @@ class ServerConnection(asyncio.Protocol):
         self._became_active = listener.admission.by_activity.move_to_end
         self.active_sweep = 0
         self._timer: asyncio.TimerHandle | None = None
-        self.address = ""
-        self.peer = "?"
+        self.address, self.peer = "", "?"
         self._proof = Proof()
         self._context = Context(ANONYMOUS, listener.name, None, self.peer, self._proof)
 
@@ -293,8 +291,7 @@ class ServerConnection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _serve(self, frame: bytes | bytearray) -> None:
-        if self._sasl is not None and self._sasl.expects is Expects.BARE_TOKEN:
-            self._take_bare_token(self._sasl, bytes(frame))
+        if self._session is not None and self._is_served(self._session, frame):
             return
         key, version, correlation_id, end = framing.parse_request_start(frame)
         served = self._apis.get(key)
@@ -315,7 +312,7 @@ class ServerConnection(asyncio.Protocol):
         self._busy = True
         body = memoryview(frame)[end:] if type(frame) is bytes else memoryview(frame).toreadonly()[end:]
         if self._sasl is not None and key != API_VERSIONS_KEY:
-            self._serve_unauthenticated(self._sasl, key, body, reply)
+            self._serve_login(self._sasl, key, body, reply)
             return
         try:
             request = api.decode_request(version, body)
@@ -342,20 +339,31 @@ class ServerConnection(asyncio.Protocol):
 
     def _refuse_version(self, api: Api[Any, Any], version: int, correlation_id: int) -> None:
         if api.key != API_VERSIONS_KEY:
-            served = f"{api.versions[0]} to {api.versions[-1]}"
-            self.close_because(f"{api.name} version {version} is not served, only {served}")
+            served = api.versions
+            self.close_because(
+                f"{api.name} version {version} is not served, only {served[0]} to {served[-1]}"
+            )
             return
-        # KIP-511: the layout of version 0, which any client reads, with all ranges; it sends a new request.
-        ranges = self._listener.api_versions().apis
-        answer = ApiVersionsAnswer(ranges, error_code=ErrorCode.UNSUPPORTED_VERSION)
-        body = api.encode_response(0, answer, 0)
-        self.answer(framing.response_frame(correlation_id, body, tagged=False), 0)
+        self.answer(self._listener.versions_frame(api, correlation_id), 0)
 
-    # Until the principal is known
+    # Until the principal is known, and when it is to be known again
 
-    def _serve_unauthenticated(
-        self, sasl: SaslServer, key: int, body: memoryview, reply: ServerReply
-    ) -> None:
+    def _is_served(self, session: Session, frame: bytes | bytearray) -> bool:
+        """A token without a request is. Raises CorruptData: the login counts no more."""
+        if self._sasl is not None and self._sasl.expects is Expects.BARE_TOKEN:
+            try:
+                answer = self._sasl.authenticate(bytes(frame))
+            except ApiError as error:
+                self._refuse_login(error, None)
+                return True
+            self._adopt_principal(self._sasl)
+            self.answer(framing.raw_frame(answer), 0)
+            return True
+        if session.lifetime_ms:
+            self._sasl = session.login_for(framing.parse_request_start(frame)[0], self.loop.time())
+        return False
+
+    def _serve_login(self, sasl: SaslServer, key: int, body: memoryview, reply: ServerReply) -> None:
         try:
             outcome = login_step(sasl, key, reply.version, body)
         except ApiError as error:
@@ -363,15 +371,6 @@ class ServerConnection(asyncio.Protocol):
             return
         self._adopt_principal(sasl)
         reply(outcome)
-
-    def _take_bare_token(self, sasl: SaslServer, token: bytes) -> None:
-        try:
-            answer = sasl.authenticate(token)
-        except ApiError as error:
-            self._refuse_login(error, None)
-            return
-        self._adopt_principal(sasl)
-        self.answer(framing.raw_frame(answer), 0)
 
     def _refuse_login(self, error: ApiError, reply: ServerReply | None) -> None:
         """Reply and close after a while in which nothing is read or held: guessing takes time, not memory."""
@@ -382,8 +381,7 @@ class ServerConnection(asyncio.Protocol):
                 reply(error)
             self.close_because(f"SASL: {error}")
 
-        delay_ms = self._listener.limits.failed_authentication_delay_ms
-        if delay_ms <= 0:
+        if (delay_ms := self._listener.limits.failed_authentication_delay_ms) <= 0:
             refuse()
             return
         self._splitter.clear()
@@ -394,6 +392,8 @@ class ServerConnection(asyncio.Protocol):
         if sasl.expects is not Expects.NOTHING:
             return
         self._sasl = None
+        if self._session is not None and self._session.lifetime_ms:
+            self._session.complete(self.loop.time())
         self._splitter.limit(self._listener.limits.frame_bytes_max)
         self._admission.authenticated(self)
         before = self._context

@@ -5,6 +5,7 @@ from typing import Final
 from tests.mutants.acls import ACL_MUTANTS
 from tests.mutants.mutant import Mutant
 from tests.mutants.scram_users import SCRAM_USER_MUTANTS
+from tests.mutants.sessions import SESSIONS
 
 ADMISSION: Final = "tests/wire/test_admission.py::"
 MEMORY: Final = "tests/wire/test_request_memory.py::"
@@ -25,6 +26,7 @@ SCRAM: Final = "tests/wire/test_scram.py::"
 DOORS: Final = (
     *ACL_MUTANTS,
     *SCRAM_USER_MUTANTS,
+    *SESSIONS,
     Mutant(
         "second-secret-not-believed",
         "a node believes who proves either of its secrets",

@@ -27,6 +27,7 @@ def nodes(tmp_path: Path) -> Iterator[Nodes]:
         "listener.security.protocol.map=CONTROLLER:SASL_PLAINTEXT,PLAINTEXT:SASL_PLAINTEXT",
         f"sasl.plain.users.file={users}",
         "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256",
+        "connections.max.reauth.ms=3000",  # nodes log in to each other again and again
         f"authorizer.class.name={STANDARD_AUTHORIZER}",
         "super.users=User:broker",
         "sasl.username=broker",

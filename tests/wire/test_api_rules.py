@@ -57,7 +57,7 @@ ID_A = uuid.UUID("6ba7b810-9dad-11d1-80b4-00c04fd430c8")
         pytest.param(58, SaslAuthenticationFailed, id="one-of-the-wires"),
         pytest.param(33, UnsupportedSaslMechanism, id="mechanism"),
         pytest.param(13, ApiError, id="listed-without-a-class"),
-        pytest.param(91, UnlistedError, id="not-listed"),
+        pytest.param(94, UnlistedError, id="not-listed"),
     ],
 )
 def test_codes_become_errors_again(code: int, kind: type[ApiError]) -> None:

@@ -1,0 +1,63 @@
+"""What is broken on purpose where a login ends: KIP-368."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+ORDERS: Final = "tests/wire/test_reauthentication.py::test_orders_of_a_login_that_ends"
+ANSWERED: Final = "tests/wire/test_reauthentication.py::test_a_client_is_answered_how_long_its_login_counts"
+MECHANISM: Final = (
+    "tests/wire/test_reauthentication.py::test_another_mechanism_renews_no_login_though_the_password_is_right"
+)
+RETIRED: Final = "tests/wire/test_reauthentication.py::test_our_own_connections_are_retired_in_time"
+
+SESSIONS: Final = (
+    Mutant(
+        "login-without-end",
+        "a connection whose login is over is closed by its next request",
+        "wire/session.py",
+        "        elif now_s >= self._end_s:\n",
+        "        elif False:\n",
+        (ORDERS,),
+    ),
+    Mutant(
+        "login-again-as-another",
+        "who logs in again is who was logged in",
+        "wire/auth.py",
+        '            if self._before is not None and principal != f"User:{user}":\n',
+        "            if False:\n",
+        (ORDERS,),
+    ),
+    Mutant(
+        "login-again-by-another-mechanism",
+        "a login is renewed by its own mechanism",
+        "wire/auth.py",
+        "        if self._before is not None and self.mechanism != mechanism:\n",
+        "        if False:\n",
+        (MECHANISM,),
+    ),
+    Mutant(
+        "login-again-at-any-time",
+        "a login is renewed once a second at most",
+        "wire/session.py",
+        "        if key == SASL_HANDSHAKE.key and now_s - self._again_s >= AGAIN_S:\n",
+        "        if key == SASL_HANDSHAKE.key:\n",
+        (ORDERS,),
+    ),
+    Mutant(
+        "login-time-not-answered",
+        "clients learn how long their login counts",
+        "wire/auth.py",
+        "        return self._session_ms if self.expects is Expects.NOTHING else 0\n",
+        "        return 0\n",
+        (ANSWERED,),
+    ),
+    Mutant(
+        "own-login-used-past-its-end",
+        "a connection of ours sends nothing in the last part of its login's time",
+        "wire/connection.py",
+        "            if answer.lifetime_ms:\n",
+        "            if False:\n",
+        (RETIRED,),
+    ),
+)
