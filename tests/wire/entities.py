@@ -11,6 +11,7 @@ from typing import Any, Final, get_args, get_origin
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
+from kio.static.primitive import f64
 
 ELEMENTS_MAX: Final = 3
 TEXTS: Final = ("", "a", "orders", "é\u202e\U0001f4a3\0", "x" * 127, "x" * 128, "x" * 300)
@@ -40,6 +41,7 @@ VALUES: Final[Mapping[str, Callable[[Random], Any]]] = {
     "int16": _integer(-(2**15), 2**15 - 1),
     "int32": _integer(-(2**31), 2**31 - 1),
     "int64": _integer(-(2**63), 2**63 - 1),
+    "float64": lambda rng: f64.parse(rng.uniform(-1e9, 1e9)),
     "uint16": _integer(0, 2**16 - 1),
     "string": lambda rng: rng.choice(TEXTS),
     "bytes": lambda rng: rng.randbytes(rng.choice((0, 1, 7, 127, 128, 300))),
