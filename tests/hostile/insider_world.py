@@ -55,7 +55,7 @@ from fencepost.wire.k01_fetch import Fetch, FetchPartition
 from fencepost.wire.k02_list_offsets import ListOffsets, OffsetQuery
 from fencepost.wire.k03_metadata import Metadata, TopicQuery
 from fencepost.wire.k32_describe_configs import TOPIC_RESOURCE, ConfigResource, DescribeConfigs
-from tests.hostile.insider_node import InsiderNode
+from tests.hostile.insider_node import TRIES_MAX, InsiderNode
 
 T, G, X, C = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID, ResourceType.CLUSTER
 OP = Operation
@@ -64,6 +64,7 @@ EARLIEST, LATEST = -2, -1
 THERE: Final = frozenset((ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS))  # forwarded again
 TIMEOUT_MS: Final = 600_000
 SESSION_MS: Final = 1_800_000
+PAUSE_S: Final = 0.2
 OPERATOR: Final = "User:operator"
 USER: Final = "secret-user"
 KEPT: Final = "secret-kept"  # a resource with an ACL
@@ -215,8 +216,12 @@ class World:
 
     async def _write(self, names: Names) -> None:
         batch = encode_batch([(None, names.record, ())], timestamp_ms=1_790_000_000_000)
-        (row,) = (await self.node.root(0, _produce(names.topic, batch))).partitions
-        assert not row.error_code, row
+        for _ in range(TRIES_MAX):  # a topic that was just made has no log yet
+            (row,) = (await self.node.root(0, _produce(names.topic, batch))).partitions
+            if not row.error_code:
+                return
+            await asyncio.sleep(PAUSE_S)
+        raise AssertionError(row)
 
     async def _join(self, n: int) -> None:
         names = self.names[n]

@@ -96,7 +96,10 @@ class Insiders:
             by = self.rng.choice((NONE, self.rng.randrange(sets), sets - 1, sets - 1))
             if self.rng.random() < OPERATORS_SHARE:
                 by = OPERATOR
+            known = len(self.broken)
             await self._batch(by)
+            for line in self.broken[known:]:
+                say(line[:2_000])
             if self.sent % SAID_EVERY == 0:
                 say(f"{self.sent} requests, {len(self.broken)} broken")
         for task in self._parked:
@@ -261,8 +264,6 @@ async def campaign(count: int, seed: int, say: Callable[[str], None] = lambda _l
 def main(requests: int, seed: int) -> None:
     """Send REQUESTS, made from SEED. Exit status 0: nothing was learned or done without a right."""
     insiders = asyncio.run(campaign(requests, seed, click.echo))
-    for line in insiders.broken[:20]:
-        click.echo(line[:2_000])
     click.echo(f"{insiders.sent} requests, {sum(insiders.answered.values())} answered; {insiders.reached}")
     missed = list(unreached(insiders))
     if insiders.broken or missed:

@@ -238,8 +238,8 @@ DOORS: Final = (
         "login-refused-at-once",
         "a failed login waits",
         "wire/server_connection.py",
-        "        if delay_ms <= 0:\n",
-        "        if True:\n",
+        "failed_authentication_delay_ms) <= 0:\n",
+        "failed_authentication_delay_ms) <= 1e9:\n",
         (ADMISSION + "test_a_failed_login_waits_for_its_answer_and_holds_nothing",),
     ),
     Mutant(
