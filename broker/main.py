@@ -19,6 +19,7 @@ from structlog.typing import FilteringBoundLogger
 
 from fencepost.broker.access.door import Door, rules_of
 from fencepost.broker.access.needs import guarded
+from fencepost.broker.access.trail import Trail, trail_of
 from fencepost.broker.acl_follower import AclFollower, standstill_s
 from fencepost.broker.controller_clients import ControllerClients
 from fencepost.broker.data_plane import DataPlane, after
@@ -198,9 +199,11 @@ class Broker:
 
     def _service(self, config: NodeConfig) -> Service:
         rules, topics = rules_of(config), self._data.topics
+        self._trail: Trail | None = None
         self._follows_acls = rules is not None
         if rules is None:
             return self._server.service()
+        self._trail = trail_of(config, self._log)
         door = Door(
             rules,
             self._acls.book,
@@ -208,6 +211,7 @@ class Broker:
                 None if (found := topics.find_by_id(topic_id)) is None else found.name
             ),
             has_topic=lambda name: topics.find(name) is not None,
+            trail=self._trail,
         )
         return guarded(self._server.service(), door, BROKER)
 
@@ -250,6 +254,8 @@ class Broker:
             self._log.warning("broker_left_unnoticed", waited_s=LEAVE_S_MAX)
         self._data.release()
         await self._listeners.stop()
+        if self._trail is not None:
+            self._trail.flush()
         await self._server.stop()
         await self._data.stop()
         await self._clients.close()

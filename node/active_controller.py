@@ -247,8 +247,8 @@ class Controller:
         for timer in self._timers.values():
             timer.cancel()
         await self._listeners.stop()
-        await self._marker_links.stop()
-        await self._announcement_links.stop()
+        self.coordinators.flush_trail()
+        await asyncio.gather(self._marker_links.stop(), self._announcement_links.stop())
         await self._links.stop()
         self.driver.close()
         self._log.info("controller_stopped", handed_over=self.driver.handed_over)

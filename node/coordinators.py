@@ -13,6 +13,7 @@ from structlog.typing import FilteringBoundLogger
 
 from fencepost.broker.access.door import Door, rules_of
 from fencepost.broker.access.needs import guarded
+from fencepost.broker.access.trail import trail_of
 from fencepost.controller import scram, topics
 from fencepost.controller.authorization import Acls
 from fencepost.controller.groups.joining import GroupLimits
@@ -108,6 +109,11 @@ class Coordinators:
         counts.states = self.groups.census.states
         return counts
 
+    def flush_trail(self) -> None:
+        """Write what was denied in the last second."""
+        if self._door is not None and self._door.trail is not None:
+            self._door.trail.flush()
+
     def controller_service(self, service: Service) -> Service:
         """What the node's controller listener serves: ``service``, and what of the coordinators is for it."""
         every = {**service, **self.transactions.service, **self.acls.service, **self.scram.service}
@@ -125,10 +131,10 @@ def _authorizer(
 ) -> tuple[AclServer, Door | None]:
     now_ms, has_authorizer = replica.proposer.now_ms, config.has_authorizer
     acls = AclServer(lambda: replica.image, submit, now_ms, log, has_authorizer=has_authorizer)
-    return acls, _door(config, replica, acls)
+    return acls, _door(config, replica, acls, log)
 
 
-def _door(config: NodeConfig, replica: Replica, acls: AclServer) -> Door | None:
+def _door(config: NodeConfig, replica: Replica, acls: AclServer, log: FilteringBoundLogger) -> Door | None:
     """The controller listener's: it decides by the node's own image. None without an authorizer."""
     rules = rules_of(config)
     if rules is None:
@@ -143,6 +149,7 @@ def _door(config: NodeConfig, replica: Replica, acls: AclServer) -> Door | None:
         acls.followed,
         topic_name=topic_name,
         has_topic=lambda name: topics.find(replica.image, name) is not None,
+        trail=trail_of(config, log),
     )
 
 

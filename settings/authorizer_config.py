@@ -32,6 +32,10 @@ class AuthorizerConfig(ListenerConfig):
         default=(), metadata=keyed("super.users", list_of(PRINCIPAL, separator=";"))
     )
 
+    authorizer_log_file: Path | None = field(
+        default=None, metadata=keyed("fencepost.authorizer.log.file", PATH)
+    )
+
     @property
     def has_authorizer(self) -> bool:
         """ACLs of the metadata log decide, on every listener."""
@@ -44,4 +48,8 @@ def checks_of_authorizer(config: AuthorizerConfig) -> Iterator[tuple[bool, str]]
     yield (
         config.has_authorizer or not config.allow_if_no_acl,
         "allow.everyone.if.no.acl.found means something with authorizer.class.name alone",
+    )
+    yield (
+        config.has_authorizer or config.authorizer_log_file is None,
+        "fencepost.authorizer.log.file means something with authorizer.class.name alone",
     )

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from fencepost.broker.access.trail import Noted, Trail
 from fencepost.controller.acl_book import AclBook, authorize, authorize_some
 from fencepost.controller.acl_errors import (
     ClusterOperationDenied,
@@ -70,7 +71,7 @@ def rules_of(config: NodeConfig) -> AuthorizerRules | None:
 
 
 class Door:
-    """One listener's. ``book``: the ACLs, None while they are not here yet."""
+    """One listener's. ``book``: the ACLs, None while they are not here yet. ``trail``: see audited.py."""
 
     def __init__(
         self,
@@ -79,7 +80,11 @@ class Door:
         *,
         topic_name: Callable[[uuid.UUID], str | None],
         has_topic: Callable[[str], bool],
+        trail: Trail | None = None,
     ) -> None:
+        self.trail = trail
+        self._noted: list[Noted] | None = None  # of the request that a guard looks at now
+        self._notes_all = False
         self.rules = rules
         self.topic_name = topic_name
         self.has_topic = has_topic
@@ -94,7 +99,7 @@ class Door:
     def allows(self, context: Context, operation: Operation, of: ResourceType, name: str) -> bool:
         """Raises CoordinatorLoadInProgress while the ACLs are not here."""
         rules = self.rules
-        return authorize(
+        found = authorize(
             self._known(context),
             rules.super_users,
             rules.allow_if_no_acl,
@@ -103,6 +108,18 @@ class Door:
             operation,
             (of, name),
         )
+        if self._noted is not None and (self._notes_all or not found):
+            self._noted.append(Noted(operation, of, name, found))
+        return found
+
+    def note(self, *, everything: bool) -> None:
+        """Note from now on what is denied, or whatever is answered."""
+        self._noted, self._notes_all = [], everything
+
+    def noted(self) -> list[Noted]:
+        """What was noted; nothing is noted any more."""
+        found, self._noted = self._noted or [], None
+        return found
 
     def checker(self, context: Context, operation: Operation, of: ResourceType) -> Callable[[str], bool]:
         """``allows`` by the name of a resource, for another thread: by the ACLs that are here now.

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from fencepost.broker.access import cluster, data, explanations, groups, topics, transactions
+from fencepost.broker.access.audited import audited
 from fencepost.broker.access.door import Door
 from fencepost.broker.access.guard import Guard, for_brokers
 from fencepost.controller.acl_types import Operation, ResourceType
@@ -204,6 +205,19 @@ ROWS: Final[Mapping[int, Row]] = {
 }
 """By API key, those of ``listener.OWN_KEYS`` aside: they come before a principal is known."""
 
+ALTERNATIVES: Final = frozenset(
+    (
+        "or the next",
+        "to create a topic so; or the next",
+        "without an id; or WRITE on any topic",
+        "in its place",
+        "one of them",
+        "shows all groups",
+        "to see its settings",
+    )
+)
+"""Notes of what another right stands for: where it alone is missing, nothing was denied."""
+
 
 def guarded(service: Service, door: Door, kind: ListenerKind) -> Service:
     """The service with a guard before each endpoint. A key without a row is our bug: it is not served."""
@@ -217,4 +231,7 @@ def _guarded(
     if row is None:
         raise InvariantViolation(f"no row in broker/access/needs.py says what {api.name} ({api.key}) needs")
     guard = for_brokers(row.guard) if row.forwarded and kind == CONTROLLER else row.guard
+    if door.trail is not None:
+        required = frozenset((each.operation, each.of) for each in row.needs if each.note not in ALTERNATIVES)
+        guard = audited(guard, api.key, api.name, required)
     return partial(guard, door, endpoint)

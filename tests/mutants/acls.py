@@ -3,6 +3,7 @@
 from typing import Final
 
 from tests.mutants.mutant import Mutant
+from tests.mutants.trail import TRAIL_MUTANTS
 
 BOOK: Final = "tests/controller/test_acl_book.py::"
 NEEDS: Final = "tests/broker/access/test_needs.py::"
@@ -33,6 +34,7 @@ UNCHECKED: Final = tuple(
 
 ACL_MUTANTS: Final = (
     *UNCHECKED,
+    *TRAIL_MUTANTS,
     Mutant(
         "acl-explained-topics",
         "an explanation names no topic that may not be described",

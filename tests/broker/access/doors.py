@@ -6,6 +6,7 @@ from typing import Any
 
 from fencepost.broker.access.door import AuthorizerRules, Door
 from fencepost.broker.access.needs import guarded
+from fencepost.broker.access.trail import Trail
 from fencepost.controller.acl_book import AclBook
 from fencepost.controller.acl_types import (
     CLUSTER_NAME,
@@ -54,6 +55,7 @@ class Asked:
         names: dict[uuid.UUID, str] | None = None,
         topics: Iterable[str] = ("orders",),
         host: str = HOST,
+        trail: Trail | None = None,
     ) -> None:
         self.given: list[Any] = []
         self.outcome: Any = None
@@ -66,6 +68,7 @@ class Asked:
             lambda: self.book,
             topic_name=lambda topic_id: "orders" if self.names is None else self.names.get(topic_id),
             has_topic=lambda name: name in topics,
+            trail=trail,
         )
         service = guarded({api.key: (APIS[api.key], self._endpoint)}, door, kind)
         try:
