@@ -77,6 +77,9 @@ class Raft(Protocol):
     def keep_next_index(self, peer: NodeId, at_least: LogIndex) -> None:
         """Never let an ack move it back."""
 
+    def forget(self, peer: NodeId) -> None:
+        """Nothing is known of a follower's log any more."""
+
     def step_down(self, term: Term) -> None:
         """Follow in a later term."""
 
@@ -109,6 +112,11 @@ class Firewall:
         self._votes: set[tuple[int, NodeId]] = set()
         self._ack_next: int | None = None  # rewrites the success ack of the message being delivered
         self.learner_match: dict[NodeId, LogIndex] = {}  # how far uncounted followers are
+        self._silent: set[NodeId] = set()  # no ack of theirs has come since they connected
+
+    def connected_anew(self, peer: NodeId) -> None:
+        """No ack that is under way is late: the first one says what the peer has now."""
+        self._silent.add(peer)
 
     # -- from pysyncobj to the network ----------------------------------------------------------
 
@@ -291,9 +299,14 @@ class Firewall:
             return
         if self.clocks is not None and self._counted.counts(peer):
             self.clocks.said(peer, message.unjumped_ms)
-        success = message.success
+        success, is_first = message.success, peer in self._silent
+        if success or message.reset:  # an answer to Behind says nothing of the log
+            self._silent.discard(peer)
         if message.reset and message.next_index <= raft.match_index(peer):
-            return  # H4: late; it would go back below what the follower has
+            if not is_first:
+                return  # H4: late; it would go back below what the follower has
+            raft.forget(peer)  # it has less than it acknowledged: an earlier store, which it cannot see
+            self.learner_match.pop(peer, None)
         if not self._counted.counts(peer):
             if success:
                 self.learner_match[peer] = LogIndex(message.next_index - 1)

@@ -329,7 +329,7 @@ class RaftLog(SyncObj):  # type: ignore[misc]
             self._SyncObj__raftNextIndex[node] = int(at_least)
 
     def forget(self, peer: NodeId) -> None:
-        """The follower lost its directory: nothing is known of its log any more."""
+        """The follower has not what it acknowledged: nothing is known of its log any more."""
         node = self._nodes[peer]
         if node in self._SyncObj__raftMatchIndex:
             self._SyncObj__raftMatchIndex[node] = 0

@@ -165,6 +165,7 @@ class Replica:
             self.watch.forget(peer)
             self.firewall.learner_match.pop(peer, None)
             self.snapshotter.peer_gone(peer)
+        self.firewall.connected_anew(peer)
         self.electorate.met(peer, directory, dict(bound))
 
     def connected(self, peer: NodeId) -> None:

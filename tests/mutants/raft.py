@@ -78,6 +78,16 @@ RAFT: Final = (
         (FIREWALL + "test_h4_a_late_refusal_does_not_move_the_next_index_below_what_was_acknowledged",),
     ),
     Mutant(
+        "matches-outlive-connections",
+        "a follower that comes back with less than it acknowledged is sent it again (H4)",
+        "quorum/firewall.py",
+        "            if not is_first:\n",
+        "            if True:\n",
+        (
+            "tests/quorum/test_older_store.py::test_a_follower_with_less_than_it_acknowledged_is_sent_it_again",
+        ),
+    ),
+    Mutant(
         "refusals-go-back",
         "a refusal moves the next index back, never forward",
         "quorum/firewall.py",

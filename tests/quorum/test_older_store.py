@@ -8,7 +8,7 @@ import pytest
 from fencepost.controller.view import ImageHeader
 from fencepost.quorum.journal import Journal
 from fencepost.quorum.older_store import note_archives, require_not_older
-from fencepost.records.types import Log, LogIndex, Offset
+from fencepost.records.types import Log, LogIndex, NodeId, Offset
 from fencepost.snapshots.store import Store
 from fencepost.snapshots.sums import StoreDamaged
 from tests.quorum.rig import Rig
@@ -60,6 +60,22 @@ def test_an_older_copy_with_an_older_archive_is_not_seen(led: Rig) -> None:
     shutil.rmtree(home / "archive")
     (home / "archive.before").rename(home / "archive")
     assert outcome(led) != "lost"
+
+
+def test_a_follower_with_less_than_it_acknowledged_is_sent_it_again(led: Rig) -> None:
+    """It has an older copy that cannot be seen. What it refuses first is not refused late (H4)."""
+    before = stored(led)
+    home = led.root / "node-2"
+    shutil.copytree(home / "archive", home / "archive.before")
+    lagging(led, 3)
+    put_back(led, before)
+    shutil.rmtree(home / "archive")
+    (home / "archive.before").rename(home / "archive")
+    led.start(2)
+    assert led[2].journal.last_index < led[1].raft.match_index(NodeId(2))
+    led.connect(2)
+    led.settle()
+    assert led.commands(2)[-5:] == led.commands(1)[-5:]
 
 
 def test_an_archive_ahead_of_the_image_but_not_of_the_journal_is_a_crash(led: Rig) -> None:
