@@ -129,7 +129,8 @@ class Insiders:
             before = self.world.states[n]
             if now != before:
                 for effect in await self._effects(n, before, now):
-                    self._judge(by, n, effect, EFFECTS[effect], all)
+                    changed = f"{effect}: {before}, now {now}"
+                    self._judge(by, n, changed, EFFECTS[effect], all, effect)
             if n == by:
                 await self.world.regroup(
                     n
