@@ -186,6 +186,8 @@ class Listener:
 
     def sweep(self, now_s: float) -> None:
         """Close those whose time is over, and make room where some wait for it."""
+        if self._handshakes is not None:
+            self._handshakes.look()
         self.admission.sweep()
         self.memory.relieve(now_s)
         self.log.flush()

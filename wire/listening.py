@@ -49,6 +49,9 @@ async def dial(protocol: Callable[[], asyncio.BaseProtocol], host: str, port: in
         await loop.create_connection(protocol, host, port)
         return
     try:
-        await loop.create_connection(protocol, host, port, ssl=tls.client(), server_hostname=host)
+        transport, _ = await loop.create_connection(
+            protocol, host, port, ssl=tls.client(), server_hostname=host
+        )
+        tls.keep(transport)
     except ssl.SSLError as error:
         raise TlsRefused(why_refused(error)) from error

@@ -4,11 +4,13 @@ Files       keys and certificates as Kafka's properties name them. What holds a 
             owner's alone. No error names a byte of it.
 Changed     files are looked at when a connection is made, at most every LOOK_S. Contexts are replaced
             together, if all files are sound: else the file is named in the log and the contexts stay.
+            Connections whose authority is trusted no more are closed then (tls_peers.py).
 Peers       a client verifies the chain and the name of each server; a server what ``ClientAuth`` says.
             TLS 1.2 and 1.3, without renegotiation.
 Source      Kafka SslConfigs, DefaultSslEngineFactory.
 """
 
+import asyncio
 import contextlib
 import os
 import ssl
@@ -23,6 +25,7 @@ from structlog.typing import FilteringBoundLogger
 
 from fencepost.wire.principals import PrincipalRules
 from fencepost.wire.setting_files import SettingFileError, read_setting_file
+from fencepost.wire.tls_peers import TlsPeers, authorities_of
 
 LOOK_S: Final = 1.0
 ClientAuth: TypeAlias = Literal["none", "requested", "required"]
@@ -79,6 +82,8 @@ class Tls:
         self._clock = clock
         self._seen = self._signature()
         self._contexts = _contexts(settings)
+        self._trusted = _trusted(settings)
+        self._peers = TlsPeers()
         self._looked_s = clock()
 
     def client(self) -> ssl.SSLContext:
@@ -91,25 +96,37 @@ class Tls:
         self._look()
         return self._contexts[client_auth]
 
+    def keep(self, transport: asyncio.BaseTransport) -> None:
+        """A connection after its handshake: it is closed when its authority is trusted no more."""
+        self._peers.add(transport)
+
+    def look(self) -> None:
+        """Look for changed files, if it is time. To be called every second or so."""
+        self._look()
+
     def _look(self) -> None:
         now_s = self._clock()
         if now_s - self._looked_s < LOOK_S:
             return
         self._looked_s = now_s
+        self._peers.forget_closed()
         signature = self._signature()
         if signature == self._seen:
             return
         self._seen = signature
         try:
-            self._contexts = _contexts(self.settings)
+            contexts, trusted = _contexts(self.settings), _trusted(self.settings)
         except TlsError as error:
             if self._log is not None:
                 self._log.error(
                     "tls_files_refused", reason=str(error), next="the last sound ones stay in use"
                 )
             return
+        closed = 0 if trusted == self._trusted else self._peers.close_others(trusted)
+        self._contexts, self._trusted = contexts, trusted
         if self._log is not None:
-            self._log.info("tls_files_read", files=", ".join(str(each) for each in self._files()))
+            files = ", ".join(str(each) for each in self._files())
+            self._log.info("tls_files_read", files=files, connections_closed=closed)
 
     def _files(self) -> list[Path]:
         return [each for each in (self.settings.key_file, self.settings.trusted_file) if each is not None]
@@ -151,14 +168,24 @@ def _context(settings: TlsSettings, protocol: int) -> ssl.SSLContext:
     return context
 
 
+def _trusted_text(settings: TlsSettings) -> str:
+    if settings.trusted_file is not None:
+        return _read(_TRUST_STORE, settings.trusted_file, is_secret=False)
+    return settings.trusted or ""
+
+
+def _trusted(settings: TlsSettings) -> frozenset[bytes]:
+    """The authorities that are named; none where they are the system's, which do not change."""
+    return authorities_of(_trusted_text(settings))
+
+
 def _load_trusted(context: ssl.SSLContext, settings: TlsSettings) -> None:
     named = "ssl.truststore.certificates"
-    text = settings.trusted
     if settings.trusted_file is not None:
         named = f"{_TRUST_STORE}={settings.trusted_file}"
-        text = _read(_TRUST_STORE, settings.trusted_file, is_secret=False)
+    text = _trusted_text(settings)
     try:
-        context.load_verify_locations(cadata=text or "")
+        context.load_verify_locations(cadata=text)
     except (ssl.SSLError, ValueError) as error:
         raise TlsError(f"{named}: expected certificates of authorities in PEM") from error
 

@@ -55,6 +55,14 @@ class TlsServer:
         """Of the client, by its certificate; User:ANONYMOUS without one. Raises NoPrincipal."""
         return principal_of(transport.get_extra_info("peercert"), self._tls.settings.rules, ANONYMOUS)
 
+    def keep(self, transport: asyncio.BaseTransport) -> None:
+        """After its handshake: closed when its authority is trusted no more."""
+        self._tls.keep(transport)
+
+    def look(self) -> None:
+        """Look for changed files. To be called every second or so."""
+        self._tls.look()
+
     def begin(self, handshake: "_Handshake", descriptor: int) -> None:
         """Count a handshake; the oldest make room for it."""
         self.under_way[handshake] = None
@@ -131,6 +139,7 @@ class _Handshake(asyncio.Protocol):
             self._failed(error)
             return
         server.under_way.pop(self, None)
+        server.keep(transport)
         protocol = cast(asyncio.Protocol, self._made())
         transport.set_protocol(protocol)
         cast(Any, transport).set_read_buffer_limits(READ_BUFFER_BYTES)

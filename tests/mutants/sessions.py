@@ -1,4 +1,4 @@
-"""What is broken on purpose where a login ends: KIP-368."""
+"""What is broken on purpose where a login ends (KIP-368), or the trust in an authority."""
 
 from typing import Final
 
@@ -10,6 +10,8 @@ MECHANISM: Final = (
     "tests/wire/test_reauthentication.py::test_another_mechanism_renews_no_login_though_the_password_is_right"
 )
 RETIRED: Final = "tests/wire/test_reauthentication.py::test_our_own_connections_are_retired_in_time"
+
+PEERS: Final = "tests/wire/test_tls_peers.py::"
 
 SESSIONS: Final = (
     Mutant(
@@ -59,5 +61,32 @@ SESSIONS: Final = (
         "            if answer.lifetime_ms:\n",
         "            if False:\n",
         (RETIRED,),
+    ),
+    Mutant(
+        "peers-of-a-removed-authority-go-on",
+        "a connection is closed when its authority is trusted no more",
+        "wire/tls.py",
+        "        closed = 0 if trusted == self._trusted else self._peers.close_others(trusted)\n",
+        "        closed = 0\n",
+        (
+            PEERS + "test_connections_of_an_authority_that_is_removed_are_closed",
+            PEERS + "test_who_dialled_closes_too",
+        ),
+    ),
+    Mutant(
+        "peers-of-another-authority-closed",
+        "a connection goes on while its authority is trusted",
+        "wire/tls_peers.py",
+        "        others = [each for each, anchor in self._anchors.items() if anchor not in trusted]\n",
+        "        others = list(self._anchors)\n",
+        (PEERS + "test_connections_of_an_authority_that_is_removed_are_closed",),
+    ),
+    Mutant(
+        "peers-kept-for-ever",
+        "a connection that is closed is forgotten",
+        "wire/tls.py",
+        "        self._peers.forget_closed()\n",
+        "",
+        (PEERS + "test_what_is_closed_is_forgotten",),
     ),
 )
