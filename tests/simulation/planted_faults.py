@@ -239,11 +239,11 @@ PLANTED: Final = (
         ("bad node", "mixed"),
     ),
     Planted(
-        "elections-by-the-isolated",
-        "who hears a leader gives no vote",
+        "campaigns-without-a-vote",
+        "a node whose image is bad, or whose store is a new one, does not campaign",
         "quorum/replica.py",
         "            self.raft.tick(may_vote=self._may_vote)\n",
-        "            self.raft.tick(may_vote=True)\n",
-        ("flips", "lost flushes", "mixed"),
+        "            self.raft.tick(may_vote=lambda: True)\n",
+        ("changed rows", "bad node", "lost flushes"),
     ),
 )
