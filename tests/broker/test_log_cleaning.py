@@ -260,7 +260,7 @@ def test_the_loop_is_never_held_long(tmp_path: Path, monkeypatch: pytest.MonkeyP
                 await asyncio.sleep(0.001)
                 now = time.process_time()
                 longest, last = max(longest, now - last), now
-            assert longest < (last - began) / 5, (longest, last - began)
+            assert longest < max(0.05, (last - began) / 5), (longest, last - began)  # slow machines: a part
 
     play(story)
 
