@@ -4,6 +4,9 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
+CRASHES: Final = (
+    "tests/quorum/test_access_crashes.py::test_a_change_is_whole_or_not_there_wherever_nodes_are_killed"
+)
 RECORDS: Final = "tests/controller/test_scram.py::"
 SERVER: Final = "tests/coordinator/test_scram_server.py::"
 FOLLOWER: Final = "tests/broker/test_scram_follower.py::"
@@ -82,5 +85,14 @@ SCRAM_USER_MUTANTS: Final = (
         "        mode = 0o600 if identity.users else 0o644\n",
         "        mode = 0o644\n",
         (BORN + "test_a_directory_keeps_them_for_its_owner_alone",),
+    ),
+    Mutant(
+        "access-answered-when-proposed",
+        "a change of ACLs or users is answered when it is applied, not when it is proposed",
+        "quorum/proposer.py",
+        "        self._raft.propose(encoded)\n\n    # -- learning",
+        "        self._due += answers\n        self._in_flight.answers = []\n"
+        "        self._raft.propose(encoded)\n\n    # -- learning",
+        (CRASHES,),
     ),
 )
