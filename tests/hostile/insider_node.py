@@ -97,6 +97,7 @@ async def insider_node(folder: Path, *settings: str) -> AsyncIterator[InsiderNod
         f"super.users={ROOT}",
         "group.initial.rebalance.delay.ms=0",
         "transaction.two.phase.commit.enable=true",
+        "transaction.max.timeout.ms=7200000",
         *settings,
     )
     config = parse_properties("\n".join(lines) + "\n", folder / "node.properties")
