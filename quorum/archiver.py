@@ -93,19 +93,26 @@ class Archiver:
                     reason=archive.damage.reason,
                     note="its bytes are kept; other nodes have these offsets in their archives",
                 )
-            if archive.cut is not None:
-                log.warning(
-                    "archive_cut",
-                    file=str(archive.cut.path),
-                    position=archive.cut.position,
-                    bytes=archive.cut.size,
-                    reason=archive.cut.reason,
-                )
+            self._log_cut(archive)
         if is_new:
             note_archives(store, self.archives)
         else:
-            self._require_not_older(journal, applied)
+            self._require_not_older(journal, applied)  # by their ends: before any is cut
+            for archive in self.archives.values():
+                if archive.lost_its_start:
+                    archive.begin_again()
+                    self._log_cut(archive)
         self._refill(journal, applied)
+
+    def _log_cut(self, archive: Archive) -> None:
+        if archive.cut is not None:
+            self._log.warning(
+                "archive_cut",
+                file=str(archive.cut.path),
+                position=archive.cut.position,
+                bytes=archive.cut.size,
+                reason=archive.cut.reason,
+            )
 
     def _require_not_older(self, journal: Journal, applied: LogIndex) -> None:
         """Raises StoreDamaged, the archives closed."""

@@ -97,6 +97,7 @@ class Archive:
         self.cut: Cut | None = None
         self.damage: Damage | None = None  # the first one
         self._holes = self._named_holes()
+        self.lost_its_start = self._begins_nowhere()
         self.end = self._recover()
         self._written_end = self.end
         self.durable_end = self.end
@@ -281,6 +282,24 @@ class Archive:
             number = next(n for n, segment in enumerate(self._segments) if segment.base == file.base)
             after = [] if file.size == 0 else [self._segments[number]._replace(sealed=True)]
             self._segments[number : number + 1] = after
+
+    def _begins_nowhere(self) -> bool:
+        """Nothing says that it was flushed, and no hole leads to its first segment: names were lost."""
+        if not self._segments or any(each.sealed for each in self._segments):
+            return False
+        base = self._segments[0].base
+        return base > self._flushed_end and Hole(LOG_START, base) not in self._holes
+
+    def begin_again(self) -> None:
+        """Take all of it away, before anything is appended: what was not flushed is in the journal."""
+        if self._active is not None:
+            os.close(self._active.descriptor)
+            self._active = None
+        self._cut(0, 0, f"it begins at offset {self._segments[0].base}, and names before it were lost")
+        self._segments.pop().path.unlink()
+        self._save_holes(())
+        self.end = self._written_end = self.durable_end = LOG_START
+        self.lost_its_start = False
 
     def _recover(self) -> Offset:
         """Cut to the last whole batch; open the last segment for appending. Returns the end."""

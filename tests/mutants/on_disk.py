@@ -258,6 +258,14 @@ VERIFIED: Final = (
         "            pass\n",
         ("tests/quorum/test_start_progress.py::test_the_journal_says_how_far_it_is_read",),
     ),
+    Mutant(
+        "archives-begin-nowhere",
+        "an archive that lost the names of its first segments is made again from the journal",
+        "quorum/archiver.py",
+        "                if archive.lost_its_start:\n",
+        "                if False:\n",
+        ("tests/quorum/test_archive_damage.py::test_an_archive_whose_first_names_were_lost_begins_again",),
+    ),
 )
 
 ON_DISK: Final = (*SNAPSHOTS, *VERIFIED)

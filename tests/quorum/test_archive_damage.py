@@ -194,3 +194,28 @@ def test_a_segment_that_is_gone_takes_no_other_with_it(tmp_path: Path) -> None:
     again.close()
     with pytest.raises(CorruptData, match="begins at offset 8"):
         list(ArchiveReader(path_of(tmp_path, 0).parent).read())
+
+
+@pytest.mark.row("beyond.13")
+def test_an_archive_whose_first_names_were_lost_begins_again(make_rig: MakeRig) -> None:
+    """Nothing of it was flushed, and a power failure took the name of a segment, not those behind it."""
+    rig = make_rig(3, segment_bytes=3 * BATCH_BYTES)
+    rig.elect(1)
+    rig.register(1)
+    advance(rig, 1, 4 * BEFORE)
+    rig[2].archiver.write()
+    rig.flush(2)
+    expected = offsets(rig)
+    rig.crash(2)
+    first, second, *_ = sorted((rig.root / "node-2" / "archive" / Log.METADATA.directory).glob("*.log"))
+    assert first.stat().st_mode & second.stat().st_mode & 0o200, "nothing was flushed yet"
+    first.unlink()
+    logged = started(rig)
+    assert [each["position"] for each in logged if each["event"] == "archive_cut"] == [0]
+    assert offsets(rig) == expected
+    assert rig[2].archiver.archives[Log.METADATA].holes() == ()
+
+
+def offsets(rig: Rig) -> list[Offset]:
+    """Base offsets of the batches in node 2's archive."""
+    return [each.header.base_offset for each in rig[2].archiver.archives[Log.METADATA].reader().read()]

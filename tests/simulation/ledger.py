@@ -156,6 +156,8 @@ class Ledger:
         life = self.lives[node]
         if self.commit_index.get((node, life)) != raft.commit_index:
             self.news.committed.append((node, life, raft.commit_index))
+        if node in self.changed:
+            return  # perhaps what binds voters cannot be read
         bound, unapplied = replica.electorate.bound(), replica.electorate._unapplied()
         if unapplied or bound is not self.last_bound.get(node):  # almost always they are what they were
             self.last_bound[node] = bound
