@@ -119,7 +119,8 @@ class Insiders:
         await asyncio.sleep(QUIET_S)
         self._parked = {task for task in waiting if not task.done()}
         for task in waiting - self._parked:
-            task.result()
+            if not task.cancelled():
+                task.result()
         if await self.world.look_at_cluster() != self.world.cluster:
             self._judge_cluster(by, "ruled")
             await self.world.renew_cluster()

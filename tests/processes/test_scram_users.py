@@ -1,5 +1,6 @@
 """Users of the metadata log: set by a command, they log in by SCRAM at every node, and are never shown."""
 
+import json
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -30,6 +31,7 @@ def nodes(tmp_path: Path) -> Iterator[Nodes]:
         "connections.max.reauth.ms=3000",  # nodes log in to each other again and again
         f"authorizer.class.name={STANDARD_AUTHORIZER}",
         "super.users=User:broker",
+        f"fencepost.authorizer.log.file={tmp_path / 'authorizer.log'}",
         "sasl.username=broker",
         f"sasl.password.file={tmp_path / 'broker'}",
     )
@@ -88,3 +90,12 @@ def test_users_of_the_metadata_log_log_in_everywhere_and_are_never_shown(nodes: 
     logs = "".join(path.read_text() for path in nodes.directory.rglob("log.txt*"))
     assert "node_started" in logs
     assert "dave-password" not in logs
+    trail = nodes.directory.parent / "authorizer.log"
+    lines = [json.loads(line) for line in trail.read_text().splitlines()]
+    acts = {
+        (each["decision"], each.get("principal"), each.get("request"), each.get("operation"))
+        for each in lines
+    }
+    assert ("denied", "User:alice", "AlterUserScramCredentials", "ALTER") in acts
+    assert ("allowed", "User:broker", "AlterUserScramCredentials", "ALTER") in acts
+    assert "dave-password" not in trail.read_text()
