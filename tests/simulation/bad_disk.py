@@ -82,6 +82,15 @@ class BadDisk:
         self.alive = False
 
     @contextmanager
+    def sound(self) -> Iterator[None]:
+        """No call fails: the storm itself looks."""
+        share, self.share = self.share, 0.0
+        try:
+            yield
+        finally:
+            self.share = share
+
+    @contextmanager
     def working(self) -> Iterator[None]:
         """Another thread works meanwhile. Raises OSError."""
         if self._strikes(self._weather().bad_work):

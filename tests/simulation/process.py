@@ -11,6 +11,7 @@ import random
 import shutil
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -41,6 +42,7 @@ from fencepost.quorum.messages import Vote, decode
 from fencepost.quorum.peer_clocks import PeerClocks
 from fencepost.quorum.port import Decide, Reply, Task
 from fencepost.quorum.replica import Replica
+from fencepost.records.invariant import CorruptData
 from fencepost.records.types import NodeId, Term
 from fencepost.snapshots.sums import SealBroken
 from tests.simulation.agenda import Agenda
@@ -85,6 +87,7 @@ class Process(Starting):
         self.initial_voters = initial_voters
         self.driver: Driver | None = None
         self.replica: Replica | None = None  # the driver's
+        self._level = 0  # as it could be read last
         self.life = 0
         self.free_bytes = 2 * DISK_FREE_MIN
         self.full = False  # it was told that its disk is full
@@ -221,7 +224,9 @@ class Process(Starting):
     @property
     def log_level(self) -> int:
         """For the handshake: what a peer must be able to read."""
-        return self.replica.log_level if self.replica is not None else 0
+        with suppress(CorruptData), self.disk.sound():  # a peer looks, whom this disk does not concern
+            self._level = 0 if self.replica is None else self.replica.log_level
+        return self._level
 
     def hear(self, event: str, peer: NodeId, *facts: object) -> None:
         """Something that links.py would tell the driver."""
