@@ -17,9 +17,17 @@ _COLUMNS: Final = (
 
 METADATA_EXTENT: Final = Text(f"""
     SELECT min(CASE WHEN fault IS NULL THEN base_offset END) AS log_start,
-           max(CASE WHEN fault IS NOT NULL THEN coalesce(base_offset, {_BEYOND}) END) AS fault_offset
-    FROM record_batches WHERE topic = '{METADATA}'
+           max(CASE WHEN fault IS NOT NULL THEN coalesce(base_offset, next_offset - 1, {_BEYOND}) END)
+               AS fault_offset
+    FROM (
+        SELECT fault, base_offset, min(CASE WHEN fault IS NULL THEN base_offset END) OVER (
+            PARTITION BY path ORDER BY position DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS next_offset
+        FROM record_batches WHERE topic = '{METADATA}'
+    ) AS followed
 """)
+"""fault_offset: the last that cannot be read. Bytes that do not say their offset have one below the next
+batch of their file; at its end they may have any."""
 
 BLOCK_EXTENT: Final = Text("""
     SELECT min(coalesce(block_first, block_end)) AS ids_first, max(block_end) AS ids_end,

@@ -8,6 +8,9 @@ WALKS: Final = "tests/audit/walks/"
 CASES: Final = "tests/audit/checks/test_cases.py::test_one_fault_is_one_finding"
 DIRECTORIES: Final = "tests/audit/checks/test_directories.py::test_what_a_directory_says_of_itself"
 MISSING: Final = "tests/audit/checks/test_directories.py::test_which_copies_are_missing"
+EXTENT: Final = (
+    "tests/audit/checks/test_extent.py::test_bytes_that_cannot_be_read_hide_blocks_behind_the_last_one_only"
+)
 SNAPSHOTS: Final = WALKS + "test_snapshots.py::test_what_is_found_in_a_producer_snapshot"
 INDEXES: Final = WALKS + "test_indexes.py::test_what_is_found_in_the_files_beside_a_log"
 ONE_COPY: Final = WALKS + "test_one_copy.py::test_what_is_found_in_a_copy"
@@ -37,6 +40,22 @@ AUDIT_BESIDE: Final = (
         "    cause=f\"'{AFTER_COORDINATOR}' || CAST(decided_by AS STRING)\",\n",
         "",
         (CASES + "[two-producers-have-epochs-that-the-coordinators-log-never-gave]",),
+    ),
+    Mutant(
+        "blocks-behind-unreadable-bytes",
+        "bytes of the metadata log that cannot be read hide no block above those after them",
+        "audit/checks/given_out.py",
+        "coalesce(base_offset, next_offset - 1, {_BEYOND})",
+        "coalesce(base_offset, {_BEYOND})",
+        (EXTENT + "[before-a-block]",),
+    ),
+    Mutant(
+        "blocks-at-an-unreadable-end",
+        "bytes of the metadata log that cannot be read may hide blocks at its end",
+        "audit/checks/given_out.py",
+        "coalesce(base_offset, next_offset - 1, {_BEYOND})",
+        "coalesce(base_offset, next_offset - 1)",
+        (EXTENT + "[where-there-may-be-a-block-above-all]",),
     ),
     Mutant(
         "forgotten-while-open",

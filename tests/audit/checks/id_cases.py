@@ -94,6 +94,15 @@ def a_record_of_the_metadata_log_cannot_be_read(s: Story) -> None:
     s.hide(hidden, "unreadable")
 
 
+@case("ids.outside_blocks", "integrity.unreadable", apart=True)
+def a_foreign_producer_beside_a_block_that_one_of_two_metadata_logs_hides(s: Story) -> None:
+    s.block(s.first_id + 100)
+    s.block(s.first_id + 200)
+    s.block(s.first_id + 300)
+    s.hide(s.copy_log("__cluster_metadata", s.number, 2)[1], "unreadable")
+    s.data(producer=10**9, transactional=False)
+
+
 @case("replicas.diverged")
 def one_of_three_metadata_logs_has_another_record(s: Story) -> None:
     for end in (100, 200, 300):
