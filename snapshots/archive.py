@@ -291,18 +291,17 @@ class Archive:
         return base > self._flushed_end and Hole(LOG_START, base) not in self._holes
 
     def begin_again(self) -> None:
-        """Take all of it away, before anything is appended: what was not flushed is in the journal."""
-        if self._active is not None:
-            os.close(self._active.descriptor)
-            self._active = None
+        """Take all of it away, where ``lost_its_start``: what was not flushed is in the journal."""
+        self._save_holes(())  # first: killed behind it, the next opening finds the same and begins again, too
         self._cut(0, 0, f"it begins at offset {self._segments[0].base}, and names before it were lost")
         self._segments.pop().path.unlink()
-        self._save_holes(())
         self.end = self._written_end = self.durable_end = LOG_START
         self.lost_its_start = False
 
     def _recover(self) -> Offset:
         """Cut to the last whole batch; open the last segment for appending. Returns the end."""
+        if self.lost_its_start:  # nothing is touched, or sealed, before ``begin_again``
+            return max(sound_part(each)[0] for each in self._segments)
         sealed = [number for number, segment in enumerate(self._segments) if segment.sealed]
         suspects_from = min(sealed[-1] + 1, len(self._segments) - 1) if sealed else 0
         end: Offset | None = None

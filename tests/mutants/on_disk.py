@@ -259,6 +259,14 @@ VERIFIED: Final = (
         ("tests/quorum/test_start_progress.py::test_the_journal_says_how_far_it_is_read",),
     ),
     Mutant(
+        "archives-sealed-before-they-begin-again",
+        "killed while an archive begins again, it begins again at the next opening",
+        "snapshots/archive.py",
+        "        if self.lost_its_start:  # nothing is touched",
+        "        if False:  # nothing is touched",
+        ("tests/snapshots/test_archive_crash.py::test_killed_while_it_begins_again_it_begins_again",),
+    ),
+    Mutant(
         "archives-begin-nowhere",
         "an archive that lost the names of its first segments is made again from the journal",
         "quorum/archiver.py",

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from unittest import mock
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from fencepost.records.types import Log, Offset
 from fencepost.snapshots.archive import Archive
+from fencepost.snapshots.segments import HOLES_FILE
 from tests.examples import examples
 from tests.snapshots.archives import BATCH_BYTES, batch, files, filled, flip, offsets, opened, segment
 from tests.together import Together
@@ -201,3 +203,24 @@ class Disk:
             size, mode = path.stat().st_size, path.stat().st_mode
             path.chmod(random.choice([0o644, mode]))  # a seal is not flushed
             os.truncate(path, random.randint(self.sizes.get(path.name, 0), size))
+
+
+@pytest.mark.parametrize("step", [Path.unlink, os.truncate], ids=["before-the-later-ones-go", "then"])
+def test_killed_while_it_begins_again_it_begins_again(tmp_path: Path, step: Callable[..., None]) -> None:
+    archive = opened(tmp_path)
+    for number in range(12):
+        archive.append(batch(number))
+    archive.write()  # and nothing of it is flushed
+    segment(tmp_path, 0).unlink()
+    owner = Path if step is Path.unlink else os
+    for is_killed in (True, False):
+        again = opened(tmp_path)
+        assert again.lost_its_start
+        if is_killed:
+            killed = mock.patch.object(owner, step.__name__, side_effect=KeyboardInterrupt)
+            with killed, pytest.raises(KeyboardInterrupt):
+                again.begin_again()
+        else:
+            again.begin_again()
+            assert (again.end, again.holes(), files(tmp_path)) == (0, (), [HOLES_FILE])
+            again.close()
