@@ -130,6 +130,7 @@ class WithTransactions(TransactionSimulation, Readers, WithTopics):
         super().__init__(seed, node_count, weather, **named)
         for process in self.processes.values():
             process.log_level_formatted = LEVEL_MAX
+        self.world.keep_late_adds = False  # a known hole of V1: see producers.py
         self.make_readers()
 
     def __enter__(self) -> "WithTransactions":
