@@ -53,7 +53,7 @@ def credential_of(mechanism: str, password: str, salt: bytes, iterations: int) -
 
 
 def salted_password(mechanism: str, password: str, salt: bytes, iterations: int) -> bytes:
-    """What AlterUserStoredCredentials carries in the place of the password."""
+    """What AlterUserScramCredentials (51) carries in the place of the password."""
     return _salted(mechanism, password, salt, iterations)
 
 
