@@ -193,8 +193,7 @@ class Network:
             self._opening.pop(key, None)
 
     async def _open(self, address: Address) -> Connection:
-        if self._closed:
-            raise NotConnected("the client is closed")
+        self._require_open()
         connection = await Connection.open(
             *address,
             sasl=None if self.settings.sasl is None else Login(*self.settings.sasl),
@@ -202,12 +201,21 @@ class Network:
             timeout_s=min(CONNECT_TIMEOUT_S, self.settings.request_timeout_s),
             client_id=self.settings.client_id,
         )
+        try:
+            self._require_open()  # closed meanwhile, without a word to who waits for it
+        except NotConnected:
+            connection.close()
+            raise
         features = connection.features
         if features.epoch >= self._features_epoch:
             self._features_epoch = features.epoch
             levels = {each.name: each.level for each in features.finalized}
             self._transaction_version = levels.get(TRANSACTION_VERSION, 0)
         return connection
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise NotConnected("the client is closed")
 
 
 def _retrieve(task: "asyncio.Task[Connection]") -> None:

@@ -9,6 +9,7 @@ Exit status as in cluster/controllers.py: no response, or an unknown outcome 3; 
 import asyncio
 import random
 import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
@@ -59,6 +60,7 @@ class Brokers:
         self._deadline = time.monotonic() + timeout_s
         self._attempt_s = min(ATTEMPT_SECONDS, timeout_s)
         self._connections: dict[Address, Connection] = {}
+        self._opening: defaultdict[Address, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def close(self) -> None:
         """Close the connections to all brokers."""
@@ -161,21 +163,27 @@ class Brokers:
         raise failure
 
     async def _ask(self, address: Address, api: Api[Q, R], request: Q) -> R:
-        connection = self._connections.get(address)
-        if connection is None or not connection.is_open:
-            connection = await Connection.open(
-                *address,
-                sasl=self._target.sasl,
-                tls=self._target.tls,
-                timeout_s=self._attempt_s,
-                client_id="fencepost-cli",
-            )
-            self._connections[address] = connection
+        connection = await self._connection(address)
         try:
             return await connection.call(api, request, timeout_s=self._attempt_s)
         except RequestTimeout:
             connection.close()  # a late answer would only stand in the way
             raise
+
+    async def _connection(self, address: Address) -> Connection:
+        """The one that is open; calls that overlap open one together. Raises NotConnected."""
+        async with self._opening[address]:
+            connection = self._connections.get(address)
+            if connection is None or not connection.is_open:
+                connection = await Connection.open(
+                    *address,
+                    sasl=self._target.sasl,
+                    tls=self._target.tls,
+                    timeout_s=self._attempt_s,
+                    client_id="fencepost-cli",
+                )
+                self._connections[address] = connection
+            return connection
 
 
 def run(

@@ -170,14 +170,22 @@ class ControllerClient:
         """A connection to the active controller. Raises NotController, NotConnected, ApiError."""
         try:
             async with asyncio.timeout(max(0.0, deadline - self._clock())), self._finding:
-                if self._closed:
-                    raise NotConnected("the client is closed")
+                self._require_open()
                 if self._connection is None or not self._connection.is_open:
                     self._connection = None
-                    self._connection = await self._find()
+                    connection = self._connection = await self._find()
+                    try:
+                        self._require_open()  # closed meanwhile
+                    except NotConnected:
+                        connection.close()
+                        raise
                 return self._connection
         except TimeoutError as error:
             raise self._not_found(timeout_s) from error
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise NotConnected("the client is closed")
 
     def _not_found(self, timeout_s: float) -> Exception:
         """The time is over; the first address that failed meanwhile says why."""
