@@ -34,11 +34,7 @@ class Indexes:
 
     def look(self, context: Context, turns: list[Row], entries: list[Row], states: list[Row]) -> None:
         """One producer's turns, entries of indexes and of snapshots."""
-        aborts = {
-            turn["marker_offset"]: turn
-            for turn in turns
-            if turn["control_type"] == ABORT and turn["data_offset"] is not None
-        }
+        aborts = {turn["marker_offset"]: turn for turn in turns if turn["control_type"] == ABORT}
         named: dict[int, set[str]] = {}
         for entry in entries:
             self._remember(entry)
@@ -47,7 +43,9 @@ class Indexes:
                 named.setdefault(entry["offset"], set()).add(entry["copy"])
             self._entry(context, entry, turn)
         for offset, turn in aborts.items():
-            if len(self._aborts) < ABORTS_MAX and not turn["flags"] & _UNSURE:
+            if turn["data_offset"] is None or turn["flags"] & _UNSURE:
+                continue
+            if len(self._aborts) < ABORTS_MAX:
                 self._aborts.append((turn, frozenset(named.get(offset, set()))))
         self._snapshots(context, turns, states)
 
@@ -60,9 +58,10 @@ class Indexes:
         row = context.row
         if row["compacted"] or not row["offset"] <= entry["offset"] < row["end_offset"]:
             return
-        if turn is None:
+        data_is_kept = entry["first_offset"] >= row["offset"]
+        if turn is None or (turn["data_offset"] is None and data_is_kept):
             said = "it names an abort at this offset, where the log has none of this producer"
-        elif entry["first_offset"] != turn["data_offset"] and entry["first_offset"] >= row["offset"]:
+        elif data_is_kept and entry["first_offset"] != turn["data_offset"]:
             said = (
                 f"it says that the data begins at {entry['first_offset']}, it begins at {turn['data_offset']}"
             )

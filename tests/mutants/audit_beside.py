@@ -274,6 +274,22 @@ AUDIT_BESIDE: Final = (
         (MARKERS + "[a-marker-of-v2-stands-behind-data-of-the-next-transaction-sizes0]",),
     ),
     Mutant(
+        "aborts-whose-data-is-kept",
+        "a log may begin with an abort marker, whose data its index names and retention has deleted",
+        "audit/walks/indexes.py",
+        ' or (turn["data_offset"] is None and data_is_kept):\n',
+        ' or turn["data_offset"] is None:\n',
+        (INDEXES + "[a-log-that-begins-at-an-abort-whose-data-is-not-kept]",),
+    ),
+    Mutant(
+        "aborts-of-no-data",
+        "no index names an abort that ended no data",
+        "audit/walks/indexes.py",
+        'if turn["data_offset"] is None or turn["flags"]',
+        'if turn["flags"]',
+        (INDEXES + "[an-index-without-an-abort-that-ended-no-data]",),
+    ),
+    Mutant(
         "any-last-stable-offset",
         "a last stable offset that is too low ends a reader's search for aborts",
         "audit/walks/indexes.py",

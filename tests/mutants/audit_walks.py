@@ -214,8 +214,8 @@ AUDIT_WALKS: Final = (
         "index-entries-believed",
         "an entry of a transaction index is an abort in the log",
         "audit/walks/indexes.py",
-        "        if turn is None:\n",
-        "        if False:\n",
+        "        if turn is None or (",
+        "        if turn is None:\n            return\n        if (",
         (INDEXES + "[an-index-has-an-abort-that-is-none]",),
     ),
     Mutant(

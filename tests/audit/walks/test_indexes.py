@@ -125,6 +125,19 @@ def an_index_lacks_an_abort_between_two() -> Cluster:
 
 
 @case()
+def an_index_without_an_abort_that_ended_no_data() -> Cluster:
+    cluster = kafka("Commit", "Abort")
+    cluster.transaction(outcome="Abort", batches=0)
+    cluster.transaction(outcome="Abort")
+    for first, last in ((11, 21), (23, 33)):
+        cluster.entries.append({
+            "rank": 4, "producer_id": PRODUCER, "offset": last, "first_offset": first, "copy": "/n1/orders-0",
+            "path": "/n1/orders-0/0.txnindex", "position": 34 * len(cluster.entries),
+        })  # fmt: skip
+    return cluster
+
+
+@case()
 def an_index_that_is_older_than_its_log() -> Cluster:
     return with_index((11, 21))
 
@@ -159,6 +172,24 @@ def an_index_has_another_beginning() -> Cluster:
 @case("integrity.index")
 def an_index_has_an_abort_that_is_none() -> Cluster:
     return with_index((11, 21), (22, 32), (33, 43))
+
+
+def begun_at_an_abort(first: int) -> Cluster:
+    """The log is kept from the abort at 21 on; its index says that its data began at ``first``."""
+    cluster = with_index((first, 21), (33, 43))
+    cluster.log.rows = [row for row in cluster.log.rows if row["base_offset"] >= 21]
+    cluster.context["offset"] = 21
+    return cluster
+
+
+@case("?markers.missing")
+def a_log_that_begins_at_an_abort_whose_data_is_not_kept() -> Cluster:
+    return begun_at_an_abort(11)
+
+
+@case("?markers.missing", "integrity.index")
+def a_log_that_begins_at_an_abort_to_which_its_index_gives_later_data() -> Cluster:
+    return begun_at_an_abort(21)
 
 
 def with_snapshot(offset: int, first: int, epoch: int = 0) -> Cluster:
