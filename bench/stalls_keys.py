@@ -69,6 +69,7 @@ from fencepost.wire.k20027_force_markers import ForceMarkers
 from fencepost.wire.k20029_follow_acls import FollowAcls
 from fencepost.wire.k20037_prove_secret import FIELD_BYTES_MAX, ProveSecret
 from fencepost.wire.k20051_follow_scram_users import FollowScramUsers
+from fencepost.wire.k20055_move_leader import MoveLeader
 from fencepost.wire.k20057_log_levels import AskLogLevels
 from fencepost.wire.k20065_explain_transaction import ExplainTransaction
 from fencepost.wire.k20066_list_set_aside import ListSetAside
@@ -216,6 +217,7 @@ def _of_nodes(cluster_id: str) -> dict[int, Any]:
         ),
         20043: RecoverPartition("t" * 60_000, 0, 0),
         20051: FollowScramUsers(-1, "u" * 10_000, 1),
+        20055: MoveLeader(to=2**31),
         20057: AskLogLevels(log_level=2**15),
         20065: ExplainTransaction(transactional_id(0)),
         20066: ListSetAside(),

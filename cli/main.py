@@ -33,6 +33,7 @@ COMMANDS: Final = {
     "kill": _Home("fencepost.cli.cluster", "kill"),
     "start": _Home("fencepost.cli.cluster", "start"),
     "down": _Home("fencepost.cli.cluster", "down"),
+    "move-leader": _Home("fencepost.cli.move_leader", "move_leader"),
     "logs": _Home("fencepost.cli.logs", "logs"),
     "health": _Home("fencepost.cli.health", "health"),
     "quorum": _Home("fencepost.cli.quorum", "quorum"),

@@ -21,8 +21,6 @@ from fencepost.bridge.zookeeper_port import ZookeeperPort
 from fencepost.controller import brokers, cluster_version, partition_reports, producer_ids
 from fencepost.controller.authorization import Acls, Operation
 from fencepost.controller.brokers import (
-    Broker,
-    Endpoint,
     Heartbeat,
     HeartbeatStatus,
     HeartbeatTracker,
@@ -40,31 +38,16 @@ from fencepost.coordinator.topic_descriptions import TopicDescriptions
 from fencepost.coordinator.topic_server import TopicServer
 from fencepost.node.feature_server import FeatureServer
 from fencepost.node.metrics import OUTCOMES, NodeMetrics
+from fencepost.node.quorum_server import QuorumServer
 from fencepost.quorum.crash_points import Reach
 from fencepost.quorum.port import Outcome, Submit
 from fencepost.quorum.replica import Replica
 from fencepost.quorum.sweep import Sweep
 from fencepost.records.schema import MetadataRecord
-from fencepost.records.types import BrokerEpoch, BrokerId, NodeId, Offset, Term
+from fencepost.records.types import BrokerEpoch, BrokerId, NodeId
 from fencepost.settings.config import NodeConfig
 from fencepost.wire.dispatch import Context, Reply, Service, Then, served
 from fencepost.wire.k03_metadata import METADATA, BrokerNode, Metadata, MetadataAnswer, TopicMetadata
-from fencepost.wire.k55_describe_quorum import (
-    DESCRIBE_QUORUM,
-    DescribeQuorum,
-    DescribeQuorumAnswer,
-    NodeListener,
-    QuorumNode,
-    QuorumPartition,
-    ReplicaState,
-)
-from fencepost.wire.k60_describe_cluster import (
-    CONTROLLERS,
-    DESCRIBE_CLUSTER,
-    ClusterNode,
-    DescribeCluster,
-    DescribeClusterAnswer,
-)
 from fencepost.wire.k62_broker_registration import BROKER_REGISTRATION
 from fencepost.wire.k63_broker_heartbeat import BROKER_HEARTBEAT
 from fencepost.wire.k64_unregister_broker import UNREGISTER_BROKER
@@ -99,6 +82,7 @@ class ControllerServer:
         )
         self.topics = TopicServer(config, submit, acls, rng, descriptions)
         self.features = FeatureServer(config.node_id, replica, submit, acls)
+        self.quorum = QuorumServer(config, cluster_id, replica, submit, acls, controllers)
         self._config = config
         self._cluster_id = cluster_id
         self._replica = replica
@@ -144,12 +128,10 @@ class ControllerServer:
             served(BROKER_REGISTRATION, self.register),
             served(BROKER_HEARTBEAT, self.heartbeat),
             served(UNREGISTER_BROKER, self.unregister),
-            served(DESCRIBE_QUORUM, self.describe_quorum),
-            served(DESCRIBE_CLUSTER, self.describe_cluster),
             served(METADATA, self.metadata),
             served(MIGRATE, self.migrate),
         )
-        return {**dict(own), **self.topics.service, **self.features.service}
+        return {**dict(own), **self.topics.service, **self.features.service, **self.quorum.service}
 
     # -- producer ids -------------------------------------------------------------------------------
 
@@ -280,70 +262,6 @@ class ControllerServer:
     ) -> Decision[tuple[BrokerId, ...]]:
         return brokers.decide_expire(view, self.heartbeats, now_ms, broker_ids)
 
-    # -- describing ---------------------------------------------------------------------------------
-
-    def describe_quorum(
-        self, request: DescribeQuorum, context: Context, reply: Reply[DescribeQuorumAnswer]
-    ) -> None:
-        """API key 55. A linearizable read: it rides on an entry, so only a real leader answers."""
-        self._acls.require(context.principal, Operation.DESCRIBE)
-        self._submit(lambda view, now_ms: Decision((), self._quorum(now_ms)), reply, closing=reply)
-
-    def _quorum(self, now_ms: int) -> DescribeQuorumAnswer:
-        """Offsets are Raft indexes, exclusive: the log of this partition is the Raft log itself."""
-        replica = self._replica
-        own = replica.config.node_id
-        directories = replica.electorate.directories
-        voters = [
-            ReplicaState(own, Offset(replica.journal.last_index + 1), directories.get(own), now_ms, now_ms)
-        ]
-        voters += [
-            ReplicaState(
-                peer,
-                Offset(replica.raft.match_index(peer) + 1),
-                directories.get(peer),
-                replica.wall_of(replica.raft.last_contact_s(peer)),
-                replica.wall_of(replica.caught_up_s.get(peer)),
-            )
-            for peer in replica.peers
-        ]
-        nodes = tuple(
-            QuorumNode(node, (NodeListener(self._config.controller_names[0], host, port),))
-            for node, (host, port) in sorted(self._controllers().items())
-        )
-        partition = QuorumPartition(
-            leader_id=own,
-            leader_epoch=Term(replica.raft.term),
-            high_watermark=Offset(replica.raft.commit_index + 1),
-            current_voters=tuple(voters),
-        )
-        return DescribeQuorumAnswer.of(partition, nodes)
-
-    def describe_cluster(
-        self, request: DescribeCluster, context: Context, reply: Reply[DescribeClusterAnswer]
-    ) -> None:
-        """API key 60. Controllers: what this node knows, at once. Brokers: a linearizable read.
-
-        As in Kafka nothing is required of the principal.
-        """
-        if request.endpoint_type == CONTROLLERS:
-            reply(self._controllers_answer())
-        else:
-            self._submit(
-                lambda view, now_ms: Decision((), self._brokers_answer(view, request)), reply, closing=reply
-            )
-
-    def _controllers_answer(self) -> DescribeClusterAnswer:
-        leader = self._replica.raft.leader_id
-        return DescribeClusterAnswer(
-            cluster_id=self._cluster_id,
-            controller_id=NodeId(-1) if leader is None else leader,
-            brokers=tuple(
-                ClusterNode(node, host, port) for node, (host, port) in sorted(self._controllers().items())
-            ),
-            endpoint_type=CONTROLLERS,
-        )
-
     def metadata(self, request: Metadata, context: Context, reply: Reply[MetadataAnswer]) -> None:
         """API key 3, which Kafka's controllers lack: topics for brokers, and who leads for Kafka's clients.
 
@@ -380,20 +298,3 @@ class ControllerServer:
             topics=topics,
             error_code=error_code,
         )
-
-    def _brokers_answer(self, view: View, request: DescribeCluster) -> DescribeClusterAnswer:
-        return DescribeClusterAnswer(
-            cluster_id=self._cluster_id,
-            controller_id=self._replica.config.node_id,
-            brokers=tuple(
-                _cluster_node(broker, endpoint)
-                for _, broker in view.items(brokers.BROKERS)
-                if request.include_fenced_brokers or not broker.fenced
-                for endpoint in brokers.endpoint_on(broker, request.listener_name)
-            ),
-            endpoint_type=request.endpoint_type,
-        )
-
-
-def _cluster_node(broker: Broker, endpoint: Endpoint) -> ClusterNode:
-    return ClusterNode(broker.broker_id, endpoint.host, endpoint.port, broker.rack, broker.fenced)

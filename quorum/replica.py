@@ -101,7 +101,7 @@ class Replica:
             on_deposed=on_deposed,
             log=self.log,
         )
-        self._succession = Succession(
+        self.succession = Succession(
             self.peers, self.raft, self.proposer, self.electorate, self.connected_peers, clock, self.log
         )
         self._activated = on_active
@@ -244,7 +244,7 @@ class Replica:
         """Periodic work: expiry of requests, snapshots, readmission, applied state to disk."""
         now = self._clock()
         self.proposer.expire()
-        self._succession.maintain()
+        self.succession.maintain()
         if now - self._flushed_s > FLUSH_WAIT_S and (self.store.dirty or self._applied != self._saved):
             self.flush()
         if self.raft.is_leader:
@@ -389,7 +389,7 @@ class Replica:
 
     def hand_over(self) -> bool:
         """See Succession.leave."""
-        return self._succession.leave()
+        return self.succession.leave()
 
     def close(self) -> None:
         """Everything to disk, and closed."""

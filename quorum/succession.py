@@ -1,7 +1,10 @@
-"""How a leader hands leadership over: at a clean stop, and once when a decision fails.
+"""How a leader hands leadership over: at a clean stop, on request, and once when a decision fails.
 
 A failed decision may be the fault of this node's own state, which another node's state does not share. So the
 first one of a leadership hands over, unless this node did so within the last hour.
+
+As in the Raft thesis (3.10) the leader proposes no more, and requests that a voter which holds the whole log
+campaigns at once. If none took over within a second, it leads on.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -14,7 +17,7 @@ from fencepost.quorum.proposer import Proposer
 from fencepost.quorum.raft_log import FOLLOWER, RaftLog
 from fencepost.records.types import NodeId
 
-YIELD_S_MAX: Final = 1.0  # of trying to hand over after a failed decision; then it leads on
+YIELD_S_MAX: Final = 1.0  # of trying to hand over, but at a clean stop; then it leads on
 YIELD_PERIOD_S: Final = 3600.0  # between two hand-overs for failed decisions
 
 
@@ -39,6 +42,7 @@ class Succession:
         self._clock = clock
         self._log = log
         self._leaving = False
+        self._successor: NodeId | None = None  # who is to lead, if that was requested
         self._yields_until_s: float | None = None
         self._yielded_s: float | None = None
 
@@ -47,13 +51,23 @@ class Succession:
 
         The entry in flight must be done first, and the successor must hold the whole log: call again.
         """
-        self._leaving = True
+        self._leaving, self._successor = True, None
         return self._hand_over()
+
+    @property
+    def successors(self) -> list[NodeId]:
+        """The voters that are connected and count, in ascending order."""
+        return sorted(p for p in self._peers if p in self._connected and self._electorate.counts(p))
+
+    def move(self, to: NodeId | None) -> None:
+        """Hand over to ``to``, None: to any voter, and lead on if it does not take over in time."""
+        self._successor, self._yields_until_s = to, self._clock() + YIELD_S_MAX
+        self._log.info("leadership_hand_over_begun", reason="requested", to=to, term=self._raft.term)
 
     def _violated(self) -> None:
         now = self._clock()
         if self._peers and (self._yielded_s is None or now - self._yielded_s >= YIELD_PERIOD_S):
-            self._yielded_s, self._yields_until_s = now, now + YIELD_S_MAX
+            self._yielded_s, self._yields_until_s, self._successor = now, now + YIELD_S_MAX, None
             self._log.warning("leadership_hand_over_begun", reason="a decision failed", term=self._raft.term)
 
     def maintain(self) -> None:
@@ -75,5 +89,5 @@ class Succession:
             return True
         if not self._proposer.idle:
             return False
-        ready = [p for p in self._peers if p in self._connected and self._electorate.counts(p)]
-        return any(self._raft.hand_over(peer) for peer in ready)
+        wanted = [each for each in self.successors if self._successor in (None, each)]
+        return any(self._raft.hand_over(peer) for peer in wanted)

@@ -67,6 +67,10 @@ class AsyncCluster:
         """Start dead nodes again; without an id, all of them."""
         await asyncio.to_thread(self._plain.start, *nodes)
 
+    async def move_leader(self, node: int | None = None) -> int:
+        """Hand leadership over, without a death. Returns the id of who leads now."""
+        return await asyncio.to_thread(self._plain.move_leader, node)
+
     async def cut(self, one: int, other: int) -> None:
         """Cut two nodes off from each other. Clients reach both."""
         await asyncio.to_thread(self._plain.cut, one, other)

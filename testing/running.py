@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Final, Literal, NoReturn, TypeVar
 
 from fencepost.client import Admin, ClientError, ConsumerRecord
-from fencepost.cluster import lifecycle, node_process, state
-from fencepost.cluster.console import Failed, WrongUsage
+from fencepost.cluster import leader_move, lifecycle, node_process, state
+from fencepost.cluster.console import Failed, Unreadable, WrongUsage
 from fencepost.cluster.local_cluster import HOST, LocalCluster, LocalNode
+from fencepost.cluster.target import controllers_of
 from fencepost.records.types import NodeId
 from fencepost.testing.cluster_failed import ClusterFailed
 from fencepost.testing.faults import Faults
@@ -129,6 +130,15 @@ class RunningCluster:
             self._children += children.values()
             state.await_answering(dead, children)
         except Failed as error:
+            fail(error)
+
+    def move_leader(self, node: int | None = None) -> int:
+        """Hand leadership to a node, or to any other, without a death. Returns the id of who leads now."""
+        require_no_loop()
+        chosen = None if node is None else int(self._node(node).node_id)
+        try:
+            return int(leader_move.move_leader(controllers_of(self._local), chosen)[1].leader_id)
+        except (Failed, Unreadable) as error:
             fail(error)
 
     def cut(self, one: int, other: int) -> None:

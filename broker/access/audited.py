@@ -16,7 +16,7 @@ from fencepost.controller.acl_types import Operation, ResourceType
 from fencepost.wire.dispatch import Context, Endpoint, Reply
 
 ADMINISTRATIVE: Final = frozenset(
-    (19, 20, 21, 30, 31, 33, 37, 42, 43, 44, 47, 51, 57, 64, 20021, 20027, 20043, 20057)
+    (19, 20, 21, 30, 31, 33, 37, 42, 43, 44, 47, 51, 57, 64, 20021, 20027, 20043, 20055, 20057)
 )
 """Keys of requests that change topics, settings, groups, ACLs, users, features or brokers."""
 

@@ -189,6 +189,7 @@ ROWS: Final[Mapping[int, Row]] = {
     20029: _cluster(_OP.CLUSTER_ACTION),
     20043: _cluster(_OP.ALTER),
     20051: _cluster(_OP.CLUSTER_ACTION),
+    20055: _cluster(_OP.ALTER),
     20057: Row(
         cluster.needs_by(cluster.log_levels),
         (Need(_OP.DESCRIBE, _CLUSTER, "to see it"), Need(_OP.ALTER, _CLUSTER, "to raise it")),

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, field
 
 from fencepost.cli.documents.base import Document, Part, SetAside
 
@@ -50,6 +50,15 @@ class Ended(Part):
 
     node_id: int
     was_killed: bool
+
+
+class LeaderMoved(Document):
+    """``move-leader``; ``from`` and ``to`` are one node if it led already."""
+
+    from_: int = field(name="from")
+    to: int
+    leader_epoch: int
+    took_ms: int
 
 
 class LogLine(Document):
@@ -358,6 +367,7 @@ LIVE: Final[Mapping[str, Any]] = {
     "start": Cluster,
     "kill": Killed,
     "down": Down,
+    "move-leader": LeaderMoved,
     "logs": LogLine,
     "health": Health,
     "quorum describe": Quorum,

@@ -205,6 +205,22 @@ def test_a_paused_leader_is_replaced_and_goes_on_as_a_follower(cluster: LocalClu
     bring_up(cluster)
 
 
+def test_leadership_moves_without_a_death(cluster: LocalCluster) -> None:
+    was = leader_of(cluster)
+    pids = [node["pid"] for node in nodes_of(cluster)]
+    said = in_process_json("move-leader", "--dir", cluster.directory)
+    assert (said["from"], said["to"] != was) == (was, True)
+    assert leader_of(cluster) == said["to"]
+    back = in_process("move-leader", was, "--dir", cluster.directory)
+    assert back.stdout.startswith(f"node {was} leads in epoch ")
+    assert in_process("move-leader", was, "--dir", cluster.directory).stdout.startswith(
+        f"node {was} leads already, in epoch "
+    )
+    unknown = in_process("move-leader", 9, "--dir", cluster.directory)
+    assert (unknown.status, "node 9 is no voter; the voters are 1, 2, 3" in unknown.stderr) == (1, True)
+    assert [node["pid"] for node in nodes_of(cluster)] == pids
+
+
 def test_a_majority_lost_is_not_healthy(cluster: LocalCluster) -> None:
     for node_id in (1, 2):
         in_process("kill", node_id, "--dir", cluster.directory)

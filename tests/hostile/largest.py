@@ -171,6 +171,11 @@ def _k20037(sample: Any) -> Iterator[Largest]:
         yield Largest(f"a proof of {size}", changed(sample, **longest, proof=raw))
 
 
+def _k20055(sample: Any) -> Iterator[Largest]:
+    for node in (-(2**63), -1, 2**31, 2**63 - 1):
+        yield Largest(f"node {node}", changed(sample, to=node))
+
+
 def _k20057(sample: Any) -> Iterator[Largest]:
     for level in (-(2**63), -1, 2**15, 2**63 - 1):
         yield Largest(f"level {level}", changed(sample, log_level=level))
@@ -389,6 +394,7 @@ LONG: Final[dict[int, Callable[[Any], Iterator[Largest]]]] = {
     20024: _k20024,
     20029: _k20029,
     20037: _k20037,
+    20055: _k20055,
     20057: _k20057,
 }
 """By API key, where it takes more than long texts and lists of the same."""

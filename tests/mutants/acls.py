@@ -16,7 +16,7 @@ GUARDED: Final = "    return partial(guard, door, endpoint)\n"
 KEYS: Final = (
     0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33,
     35, 37, 42, 43, 44, 46, 47, 48, 50, 51, 55, 57, 61, 62, 63, 64, 65, 66, 67, 74,
-    20021, 20024, 20027, 20029, 20043, 20051, 20057, 20065, 20066,
+    20021, 20024, 20027, 20029, 20043, 20051, 20055, 20057, 20065, 20066,
 )  # fmt: skip
 """Every key that needs something: tests/broker/access/test_needs.py has the same list from the table."""
 

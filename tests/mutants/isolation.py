@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 QUARANTINED: Final = "tests/coordinator/test_quarantine.py::"
 MARKER_SLICES: Final = "tests/broker/test_marker_slices.py::"
 SENDER: Final = "tests/coordinator/test_marker_sender.py::"
+MOVED: Final = "tests/quorum/test_move_leader.py::"
 WIRE_ISOLATED: Final = "tests/wire/test_isolation.py::"
 BUDGETS: Final = "tests/quorum/test_budgets.py::"
 ISOLATED: Final = "tests/quorum/test_isolation.py::"
@@ -113,6 +114,49 @@ ISOLATION: Final = (
         "        if self._peers and (self._yielded_s is None or now - self._yielded_s >= YIELD_PERIOD_S):",
         "        if self._peers:",
         (ISOLATED + "test_the_first_violation_of_a_leadership_hands_it_over_and_no_second_within_the_hour",),
+    ),
+    Mutant(
+        "moves-to-any",
+        "a leader hands over to the voter that was requested",
+        "quorum/succession.py",
+        "        wanted = [each for each in self.successors if self._successor in (None, each)]\n",
+        "        wanted = self.successors\n",
+        (
+            MOVED + "test_that_voter_leads_and_has_what_was_answered",
+            MOVED + "test_who_lags_does_not_lead_and_no_other_does_in_its_place",
+        ),
+    ),
+    Mutant(
+        "yields-to-one",
+        "a leader that hands over for a violation takes any voter",
+        "quorum/succession.py",
+        "            self._yielded_s, self._yields_until_s, self._successor = now, now + YIELD_S_MAX, None\n",
+        "            self._yielded_s, self._yields_until_s = now, now + YIELD_S_MAX\n",
+        (MOVED + "test_a_violation_takes_any_voter_whichever_was_named_before",),
+    ),
+    Mutant(
+        "stop-waits-for-one",
+        "a clean stop hands over to any voter",
+        "quorum/succession.py",
+        "        self._leaving, self._successor = True, None\n",
+        "        self._leaving = True\n",
+        (MOVED + "test_a_clean_stop_in_the_middle_takes_any_voter",),
+    ),
+    Mutant(
+        "moves-unanswered",
+        "leadership moves once the request is answered, and not after a refusal",
+        "node/quorum_server.py",
+        "            if not isinstance(outcome, ApiError) and to != self._replica.config.node_id:\n",
+        "            if to != self._replica.config.node_id:\n",
+        ("tests/node/test_server_move_leader.py::test_a_refusal_moves_nothing",),
+    ),
+    Mutant(
+        "moves-to-whom-it-cannot",
+        "a node that could not lead is refused, with the reason",
+        "node/quorum_server.py",
+        "            self._require_ready(to)\n",
+        "",
+        ("tests/node/test_server_move_leader.py::test_what_cannot_be_is_refused_with_the_reason",),
     ),
     Mutant(
         "stops-for-ever",

@@ -100,6 +100,11 @@ def test_on_an_event_loop_it_is_awaited(tmp_path: Path) -> None:
 def test_nodes_are_cut_off_and_clocks_move_on() -> None:
     with Cluster(topics={"t": 3}) as cluster:
         led = cluster.ask(Admin.list_topics)["t"].leaders
+        moved = cluster.move_leader()
+        assert cluster.leader() == moved
+        assert cluster.move_leader(moved) == moved
+        with pytest.raises(ClusterFailed, match="node 9"):
+            cluster.move_leader(9)
         isolated = cluster.isolate("leader")
         reached = next(partition for partition, by in led.items() if by.node_id != isolated)
         wait_for("another leads", lambda: cluster.leader() != isolated)

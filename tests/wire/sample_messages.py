@@ -16,6 +16,7 @@ from fencepost.wire.k20051_follow_scram_users import (
     FollowedUser,
     FollowScramUsers,
 )
+from fencepost.wire.k20055_move_leader import MoveLeader, MovesLeader
 from fencepost.wire.k20057_log_levels import AskLogLevels
 from fencepost.wire.k20065_explain_transaction import ExplainTransaction, Explanation, FenceExplained
 from fencepost.wire.k20066_list_set_aside import WEDGED, ListSetAside, SetAside, SetAsideList
@@ -63,6 +64,7 @@ SAMPLES: dict[int, tuple[Any, Any]] = {
         FollowScramUsers(7, "alice", 1),
         FollowedScramUsers(9, (FollowedUser("bob", 2, 8192, b"salt", b"stored", b"server"),)),
     ),
+    20055: (MoveLeader(2), MovesLeader(1, 5, 2)),
     20057: (AskLogLevels(1), LogLevels(log_level=0, log_level_max=1, voters=())),
     20065: (
         ExplainTransaction("transfers"),
