@@ -2,6 +2,8 @@
 
 Cheapest    of all ways to read the two sequences side by side the one with the fewest and least faults.
             Times only choose between ways that cost the same: which of ten equal markers is missing.
+            Where the log has a hole they say more: a marker that is missing there is no other fault than it,
+            and a dozen markers older than their decisions are pairs that are one off.
 Epochs      a turn and an outcome of different epochs are never the same transaction. Clients of
             transactions V2 have one transaction for each epoch, so theirs are paired by it.
             A marker of another epoch that ends an outcome's data, by the data's epoch, is that outcome's.
@@ -28,6 +30,7 @@ _COST: Final = {SAME: 0, WRONG: 350, UNENDED: 500, EXCHANGED: 550, MISSING: 500,
 _WRONG_ALONE: Final = 100  # no other transaction has its epoch; or what it ended is not kept
 _SPLITS: Final = 70  # more for a marker that would end data of another transaction
 _UNTIMELY: Final = 12
+_UNTIMELY_BY_A_HOLE: Final = 40
 _BEFORE_IT: Final = 2  # of a time before its decision, by less than clocks differ
 _AT_THE_END: Final = 20  # less for what stands alone there: it is judged more mildly
 _SKEW_MS: Final = 1000
@@ -55,16 +58,39 @@ class Sides(NamedTuple):
     first_epoch: int  # the coordinator's log tells of; what came before is unknown unless ``is_whole``
     is_whole: bool
     kept_from: int  # the partition's markers are kept from this offset on
+    is_stopped: bool = False  # nothing more comes to the partition's log
+    untimely: int = _UNTIMELY  # the cost of a marker that its time does not fit
 
 
 def align(sides: Sides) -> list[Step]:
     """The cheapest way to read outcomes and turns side by side, in their order."""
+    if any(turn["flags"] & FLAG_HOLE for turn in sides.turns):
+        sides = sides._replace(untimely=_UNTIMELY_BY_A_HOLE)
     head, tail = _equal_ends(sides)
     outcomes, turns = len(sides.outcomes), len(sides.turns)
     steps = [Step(SAME, at, at) for at in range(head)]
     steps += _cheapest(sides, head, outcomes - tail, turns - tail)
     steps += [Step(SAME, outcomes - each, turns - each) for each in range(tail, 0, -1)]
-    return steps
+    return _last_in_time(sides, steps) if sides.is_stopped else steps
+
+
+def _last_in_time(sides: Sides, steps: list[Step]) -> list[Step]:
+    """Of equal outcomes at the end, whose last marker is missing: the last turn is that of the last outcome,
+    and the marker before it is missing, if the turn is no earlier than that decision; and so on.
+    """
+    result = list(steps)
+    for at in range(len(steps) - 1, 0, -1):
+        before, last = steps[at - 1], result[at]
+        if (last.what, last.turn, before.what) != (MISSING, None, SAME):
+            break
+        if last.outcome is None or before.turn is None:
+            break
+        outcome, turn = sides.outcomes[last.outcome], sides.turns[before.turn]
+        decided_ms = outcome["prepared_ms"]
+        if not _is_same(outcome, turn) or decided_ms is None or (turn["at_ms"] or 0) < decided_ms:
+            break
+        result[at - 1 : at + 1] = [Step(MISSING, before.outcome, None), Step(SAME, last.outcome, before.turn)]
+    return result
 
 
 def _equal_ends(sides: Sides) -> tuple[int, int]:
@@ -114,8 +140,9 @@ def _cheapest(sides: Sides, head: int, outcome_end: int, turn_end: int) -> list[
 
 
 def _cheapest_rest(sides: Sides, start: int, outcome_end: int, turn_end: int) -> list[Step]:
-    rest = Sides(sides.outcomes[start:outcome_end], sides.turns[start:turn_end], sides.first_epoch, True,
-                 sides.kept_from)  # fmt: skip
+    rest = sides._replace(
+        outcomes=sides.outcomes[start:outcome_end], turns=sides.turns[start:turn_end], is_whole=True
+    )
     return [
         Step(each.what, None if each.outcome is None else each.outcome + start,
              None if each.turn is None else each.turn + start)
@@ -187,7 +214,7 @@ def _untimely(sides: Sides, outcome: Row, turn: Row, at: int) -> int:
     following = sides.outcomes[at + 1]["prepared_ms"] if at + 1 < len(sides.outcomes) else None
     late = following is not None and turn["at_ms"] > following + _SKEW_MS
     if early or late:
-        return _UNTIMELY
+        return sides.untimely
     return _BEFORE_IT if turn["at_ms"] < outcome["prepared_ms"] else 0
 
 

@@ -58,7 +58,7 @@ class Judge:
         self._turns = [turn for turn in self._turns if not self._is_cleaned(turn)]
         steps = align.align(
             Sides(self._outcomes, self._turns, fact["first_epoch"], bool(fact["is_whole"]),
-                  self._context.kept_from)
+                  self._context.kept_from, bool(self._context.row["stopped"]))
         )  # fmt: skip
         self._next_outcome = marker.followed_by(steps, self._outcomes)
         last_pair = max((at for at, each in enumerate(steps) if _is_pair(each)), default=-1)

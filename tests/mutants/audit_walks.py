@@ -9,6 +9,10 @@ COPIES: Final = WALKS + "test_copies.py::test_what_is_found_in_the_copies_of_a_l
 MAJORITY: Final = WALKS + "test_copies.py::test_of_the_metadata_what_a_majority_of_voters_holds_is_committed"
 ONE_COPY: Final = WALKS + "test_one_copy.py::test_what_is_found_in_a_copy"
 INDEXES: Final = WALKS + "test_indexes.py::test_what_is_found_in_the_files_beside_a_log"
+LAST_MARKER: Final = (
+    WALKS
+    + "test_markers.py::test_the_last_marker_ends_the_last_transaction_if_it_is_no_earlier_than_its_decision"
+)
 MARKERS: Final = WALKS + "test_markers.py::test_what_is_found_of_markers"
 LOG: Final = WALKS + "test_log.py::test_what_is_found_in_a_log"
 STORY: Final = WALKS + "test_story.py::test_what_is_found_in_a_coordinators_log"
@@ -209,6 +213,30 @@ AUDIT_WALKS: Final = (
         "        if owner == each.name:\n",
         "        if True:\n",
         (STORY + "[a-record-has-the-producer-id-of-another-id]",),
+    ),
+    Mutant(
+        "times-beside-a-hole",
+        "a hole in the log is where its marker is missing, if all before it are older than their decisions",
+        "audit/walks/align.py",
+        "        sides = sides._replace(untimely=_UNTIMELY_BY_A_HOLE)\n",
+        "        pass\n",
+        (MARKERS + "[a-marker-is-missing-where-the-log-has-a-hole-sizes0]",),
+    ),
+    Mutant(
+        "last-marker-by-order-alone",
+        "the last marker is not of a transaction before the last, if it is younger than the last decision",
+        "audit/walks/align.py",
+        "_last_in_time(sides, steps) if sides.is_stopped",
+        "_last_in_time(sides, steps) if False",
+        (LAST_MARKER,),
+    ),
+    Mutant(
+        "last-marker-at-any-time",
+        "a marker that is older than the last decision is not that transaction's",
+        "audit/walks/align.py",
+        ' or (turn["at_ms"] or 0) < decided_ms:',
+        ":",
+        (WALKS + "test_markers.py::test_the_last_marker_ends_no_transaction_that_was_decided_after_it",),
     ),
     Mutant(
         "index-entries-believed",

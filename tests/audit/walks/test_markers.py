@@ -57,6 +57,25 @@ def the_first_outcome_that_is_told_of_with_an_epoch_of_its_own() -> Cluster:
     return cluster
 
 
+def many_before_a_hole(lost: Callable[[Cluster], Row]) -> Cluster:
+    """The coordinator's log tells of the last 17 of 20 transactions of one epoch; #17 loses one row."""
+    cluster = compacted(kafka(*["Commit"] * 20), 9)
+    for row in cluster.states.rows:
+        row["offset"] += 1
+    cluster.log.lose(lost(cluster))
+    return cluster
+
+
+@case("?markers.without_transaction", "markers.missing")
+def a_marker_is_missing_where_the_log_has_a_hole() -> Cluster:
+    return many_before_a_hole(lambda cluster: cluster.markers()[16])
+
+
+@case("?markers.without_transaction")
+def data_is_missing_where_the_log_has_a_hole() -> Cluster:
+    return many_before_a_hole(lambda cluster: cluster.log.rows[2 * 16])
+
+
 # Exchanged
 
 
@@ -235,6 +254,29 @@ def a_transaction_without_data_and_marker() -> Cluster:
     cluster.transaction(batches=0, marked=False, outcome="Abort")
     cluster.transaction()
     return cluster
+
+
+def test_the_last_marker_ends_the_last_transaction_if_it_is_no_earlier_than_its_decision() -> None:
+    """Of the two before it the earlier marker is missing: its data is in the last turn."""
+    cluster = kafka("Commit", "Commit", "Commit")
+    _, gone, last = cluster.markers()
+    data = cluster.log.rows[2]
+    cluster.log.squeeze_out(gone)
+    found = [row for row in paired(cluster) if row["kind"] == "finding"]
+    assert said(found) == ["markers.missing"]
+    names = ("path", "position", "offset", "end_offset")
+    assert [found[0][name] for name in names] == [
+        last["path"], last["position"], data["base_offset"], last["base_offset"],
+    ]  # fmt: skip
+
+
+def test_the_last_marker_ends_no_transaction_that_was_decided_after_it() -> None:
+    cluster = kafka("Commit", "Commit")
+    cluster.transaction(batches=0, marked=False)
+    decided = cluster.states.rows[-2]
+    (found,) = paired(cluster)
+    assert said([found]) == ["markers.missing"]
+    assert f"(offset {decided['offset']} of the coordinator's log" in found["detail"]
 
 
 @pytest.mark.parametrize("sizes", [(1_000_000,), (1,), (3, 1)])
