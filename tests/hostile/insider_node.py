@@ -70,8 +70,11 @@ class InsiderNode:
         request = api.decode_request(version, memoryview(api.encode_request(version, request)))
         context = Context(ROOT, "PLAINTEXT", who.get("client_id", "root"), who.get("peer", "127.0.0.1:1"))
         for _ in range(TRIES_MAX):
-            async with asyncio.timeout(ANSWER_S):
-                outcome = await self.send(BROKER, key, request, context).came
+            try:
+                async with asyncio.timeout(ANSWER_S):
+                    outcome = await self.send(BROKER, key, request, context).came
+            except TimeoutError as error:
+                raise TimeoutError(f"{api.name} is not answered within {ANSWER_S:g} s: {request}") from error
             if not isinstance(
                 outcome, RequestTimedOut
             ):  # else the machine was slow: what is made is made once
