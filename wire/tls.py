@@ -2,9 +2,10 @@
 
 Files       keys and certificates as Kafka's properties name them. What holds a private key must be its
             owner's alone. No error names a byte of it.
-Changed     files are looked at when a connection is made, at most every LOOK_S. Contexts are replaced
-            together, if all files are sound: else the file is named in the log and the contexts stay.
-            Connections whose authority is trusted no more are closed then (tls_peers.py).
+Changed     files are looked at when a connection is made, and while one is open whose certificate counts,
+            every LOOK_S. Contexts are replaced together, if all files are sound: else the file is named in
+            the log and the contexts stay. Connections whose authority is trusted no more are closed then
+            (tls_peers.py): of clients, brokers, controllers and voters alike.
 Peers       a client verifies the chain and the name of each server; a server what ``ClientAuth`` says.
             TLS 1.2 and 1.3, without renegotiation.
 Source      Kafka SslConfigs, DefaultSslEngineFactory.
@@ -85,6 +86,7 @@ class Tls:
         self._trusted = _trusted(settings)
         self._peers = TlsPeers()
         self._looked_s = clock()
+        self._watched_by: asyncio.AbstractEventLoop | None = None  # it has a timer for the next look
 
     def client(self) -> ssl.SSLContext:
         """For a connection that this side dials."""
@@ -97,12 +99,27 @@ class Tls:
         return self._contexts[client_auth]
 
     def keep(self, transport: asyncio.BaseTransport) -> None:
-        """A connection after its handshake: it is closed when its authority is trusted no more."""
-        self._peers.add(transport)
+        """A connection after its handshake: it is closed when its authority is trusted no more.
+
+        At once if that happened during the handshake, whose context is that of its begin.
+        """
+        context = transport.get_extra_info("ssl_object").context
+        is_late = self.settings.has_trusted and context not in self._contexts.values()
+        self._peers.add(transport, self._trusted if is_late else None)
+        loop = asyncio.get_running_loop()
+        if len(self._peers) and self._watched_by is not loop:
+            self._watch(loop)
 
     def look(self) -> None:
         """Look for changed files, if it is time. To be called every second or so."""
         self._look()
+
+    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Look now, and again while there is a connection to look for: no listener may do so."""
+        self._look()
+        self._watched_by = loop if len(self._peers) else None
+        if self._watched_by is not None:
+            loop.call_later(LOOK_S, self._watch, loop)
 
     def _look(self) -> None:
         now_s = self._clock()
@@ -122,7 +139,7 @@ class Tls:
                     "tls_files_refused", reason=str(error), next="the last sound ones stay in use"
                 )
             return
-        closed = 0 if trusted == self._trusted else self._peers.close_others(trusted)
+        closed = self._peers.close_others(trusted) if self._trusted - trusted else 0
         self._contexts, self._trusted = contexts, trusted
         if self._log is not None:
             files = ", ".join(str(each) for each in self._files())

@@ -2,6 +2,8 @@
 
 Anchor      the last certificate of the chain that was verified, which a file of authorities had. Another
             chain may lead to one that is still there: then the other side connects again, and is served.
+Resumed     a session that is resumed has no chain: it is closed when any authority is removed. Its ticket is
+            good for the context that gave it, so for no later one.
 Time        a certificate that ends closes nothing, as in Kafka: it counts at a handshake.
 """
 
@@ -12,7 +14,7 @@ from typing import Any, Final
 
 _PEM: Final = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 _DER: Final = 2  # _ssl.ENCODING_DER
-_UNKNOWN: Final = b""  # the anchor of a chain that this Python does not show
+_UNKNOWN: Final = b""  # the anchor where there is no chain
 
 
 def authorities_of(text: str) -> frozenset[bytes]:
@@ -29,11 +31,18 @@ class TlsPeers:
     def __len__(self) -> int:
         return len(self._anchors)
 
-    def add(self, transport: asyncio.BaseTransport) -> None:
-        """A connection after its handshake. Nothing is verified of one that shows no certificate."""
+    def add(self, transport: asyncio.BaseTransport, trusted: frozenset[bytes] | None) -> None:
+        """A connection after its handshake, to be cut off if ``trusted`` has not its authority.
+
+        None: that was seen to in the handshake. Nothing is verified of one that shows no certificate.
+        """
         anchor = _anchor_of(transport.get_extra_info("ssl_object"))
-        if anchor is not None:
-            self._anchors[transport] = anchor
+        if anchor is None:
+            return
+        if trusted is not None and anchor not in trusted:
+            _cut(transport)
+            return
+        self._anchors[transport] = anchor
 
     def forget_closed(self) -> None:
         """To be called now and then."""
@@ -45,8 +54,12 @@ class TlsPeers:
         others = [each for each, anchor in self._anchors.items() if anchor not in trusted]
         for each in others:
             del self._anchors[each]
-            each.abort()  # type: ignore[attr-defined]  # of any transport of a socket
+            _cut(each)
         return len(others)
+
+
+def _cut(transport: asyncio.BaseTransport) -> None:
+    transport.abort()  # type: ignore[attr-defined]  # of any transport of a socket
 
 
 def _anchor_of(shaken: ssl.SSLObject | None) -> bytes | None:
@@ -54,7 +67,8 @@ def _anchor_of(shaken: ssl.SSLObject | None) -> bytes | None:
         return None
     public: Any = getattr(shaken, "get_verified_chain", None)  # Python 3.13
     if public is not None:
-        return bytes(public()[-1])
+        shown = public()
+        return bytes(shown[-1]) if shown else _UNKNOWN
     found: Any = getattr(getattr(shaken, "_sslobj", None), "get_verified_chain", None)
     chain = found() if found is not None else None
     return bytes(chain[-1].public_bytes(_DER)) if chain else _UNKNOWN

@@ -66,7 +66,7 @@ SESSIONS: Final = (
         "peers-of-a-removed-authority-go-on",
         "a connection is closed when its authority is trusted no more",
         "wire/tls.py",
-        "        closed = 0 if trusted == self._trusted else self._peers.close_others(trusted)\n",
+        "        closed = self._peers.close_others(trusted) if self._trusted - trusted else 0\n",
         "        closed = 0\n",
         (
             PEERS + "test_connections_of_an_authority_that_is_removed_are_closed",
@@ -80,6 +80,32 @@ SESSIONS: Final = (
         "        others = [each for each, anchor in self._anchors.items() if anchor not in trusted]\n",
         "        others = list(self._anchors)\n",
         (PEERS + "test_connections_of_an_authority_that_is_removed_are_closed",),
+    ),
+    Mutant(
+        "peers-looked-for-by-listeners-alone",
+        "a link, which has no listener's sweep, is closed when its authority is trusted no more",
+        "wire/tls.py",
+        "        if len(self._peers) and self._watched_by is not loop:\n",
+        "        if False:\n",
+        (
+            "tests/quorum/test_link_authorities.py::test_a_link_ends_with_its_authority_and_is_made_again_with_another_key",
+        ),
+    ),
+    Mutant(
+        "peers-whose-handshake-was-under-way-go-on",
+        "a handshake that ends after its authority was removed ends in nothing",
+        "wire/tls.py",
+        "        is_late = self.settings.has_trusted and context not in self._contexts.values()\n",
+        "        is_late = False\n",
+        (PEERS + "test_a_handshake_that_began_before_its_authority_was_removed_ends_in_nothing",),
+    ),
+    Mutant(
+        "peers-that-resumed-closed-by-an-addition",
+        "a resumed session is closed when an authority is removed, not when one is added",
+        "wire/tls.py",
+        "        closed = self._peers.close_others(trusted) if self._trusted - trusted else 0\n",
+        "        closed = 0 if trusted == self._trusted else self._peers.close_others(trusted)\n",
+        (PEERS + "test_a_session_that_is_resumed_goes_on_until_an_authority_is_removed",),
     ),
     Mutant(
         "peers-kept-for-ever",

@@ -21,6 +21,7 @@ from fencepost.quorum.messages import FRAME_BYTES_MAX, Message, TimeoutNow, enco
 from fencepost.records.levels import LEVEL_MAX
 from fencepost.records.types import NodeId
 from fencepost.wire.limited_log import LimitedLog
+from fencepost.wire.tls import Tls
 from tests.ports import free_port
 from tests.together import table
 
@@ -42,6 +43,7 @@ class Node:
         second_secret: bytes | None = None,
         cluster_id: str = "cluster",
         reads: int = LEVEL_MAX,
+        tls: Tls | None = None,
     ) -> None:
         self.told: list[str] = []
         self.messages: list[tuple[NodeId, Message]] = []
@@ -61,6 +63,7 @@ class Node:
             controller=("127.0.0.1", 1),
             addresses={node: ("127.0.0.1", port) for node, port in ports.items()},
             log_level_max=reads,
+            tls=tls,
         )
         events = Events(
             bound=lambda: {ONE: uuid.UUID(int=0xD1)},

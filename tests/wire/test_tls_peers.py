@@ -1,6 +1,9 @@
 """An authority that is removed from the file: the connections that it vouched for are closed, no others."""
 
 import asyncio
+import socket
+import ssl
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,9 @@ LOOPS = [
     pytest.param(asyncio.new_event_loop, id="asyncio"),
     pytest.param(uvloop.new_event_loop, id="uvloop"),
 ]
+
+
+VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)  # a request for them
 
 
 class Trust:
@@ -113,5 +119,60 @@ def test_what_is_closed_is_forgotten(tmp_path: Path) -> None:
             trust.node.look()
             trust.clients[0].look()
             assert [len(each) for each in peers] == [0, 0]
+
+    asyncio.run(asyncio.wait_for(story(), 30))
+
+
+def test_a_handshake_that_began_before_its_authority_was_removed_ends_in_nothing(tmp_path: Path) -> None:
+    trust = Trust(tmp_path)
+    context = trust.clients[0].client()
+
+    async def story() -> None:
+        async with trust.world.listening(trust.node) as listener:
+            reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+            while listener._handshakes is None or not listener._handshakes.under_way:
+                await asyncio.sleep(0)
+            await asyncio.sleep(0)  # it has its context
+            trust.trust(trust.new)
+            listener.sweep(0.0)
+            await writer.start_tls(context, server_hostname="127.0.0.1")
+            writer.write(VERSIONS)
+            assert await reader.read() == b""
+            writer.close()
+            assert not listener._connections
+
+    asyncio.run(asyncio.wait_for(story(), 30))
+
+
+def test_a_session_that_is_resumed_goes_on_until_an_authority_is_removed(tmp_path: Path) -> None:
+    """Its handshake has no chain. One more authority in the file takes nothing from it."""
+    trust = Trust(tmp_path)
+    context = trust.clients[0].client()
+
+    def opened(port: int, session: ssl.SSLSession | None = None) -> ssl.SSLSocket:
+        made = socket.create_connection(("127.0.0.1", port), 10)
+        found = context.wrap_socket(made, server_hostname="127.0.0.1", session=session)
+        assert is_served(found)
+        return found
+
+    def is_served(client: ssl.SSLSocket) -> bool:
+        try:
+            client.sendall(VERSIONS)
+            return client.recv(65536) != b""
+        except OSError:
+            return False
+
+    async def story() -> None:
+        async with trust.world.listening(trust.node) as listener:
+            with await asyncio.to_thread(opened, listener.port) as first:
+                again = await asyncio.to_thread(opened, listener.port, first.session)
+            with again:
+                assert again.session_reused
+                trust.trust(trust.old, trust.new, Authority("a third"))
+                listener.sweep(0.0)
+                assert await asyncio.to_thread(is_served, again), "none was removed"
+                trust.trust(trust.old, trust.new)
+                listener.sweep(0.0)
+                assert not await asyncio.to_thread(is_served, again)
 
     asyncio.run(asyncio.wait_for(story(), 30))
