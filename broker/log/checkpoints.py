@@ -60,6 +60,17 @@ class LeaderEpochs:
         number = bisect_right([start for _, start in self._starts], offset)
         return self._starts[number - 1][0] if number else NO_EPOCH
 
+    def contradicted(self, epoch: Term, offset: Offset, *, is_written: bool) -> str | None:
+        """Why the batch at ``offset`` is not of ``epoch``, by this file; None: it may be.
+
+        is_written   the file that was read had its line before that batch was there. What begins before the
+                     first line is of an epoch that is forgotten (``forget_before``).
+        """
+        due = self.at(offset)
+        if due in (epoch, NO_EPOCH) or not (is_written or self.is_settled(offset)):
+            return None
+        return f"a batch of epoch {epoch}, by {EPOCHS_FILE} it is of {due}"
+
     def end_of(self, epoch: Term, log_end: Offset) -> EpochEnd:
         """The greatest epoch at or below ``epoch`` and its end, as Kafka answers OffsetForLeaderEpoch."""
         if not self._starts or epoch > self.latest or epoch < 0:

@@ -6,6 +6,7 @@ Tail            a torn end is cut to its last whole batch. Anything else that ma
                 log is not opened, and its bytes are kept (damage.py).
 Indexes         are written again from the recovery point on. If one before it is missing or senseless, the
                 log is read again from the snapshot before its segment.
+Batches         before the recovery point, in its segment: if they are not as they were summed, so is it.
 Producers       from that snapshot and the batches after it; without a snapshot from the log's start.
 Cleaned         logs lack offsets below ``cleaned_end``; what a killed cleaner decided is done first.
 Killed here     at any line: the next opening finds the same or less to mend.
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
+from fencepost.broker.log import segment_sums
 from fencepost.broker.log.checkpoints import (
     EPOCHS_FILE,
     LeaderEpochs,
@@ -31,8 +33,6 @@ from fencepost.broker.log.producer_snapshot import decode_producers
 from fencepost.broker.log.producer_state import Producer, ProducerStates
 from fencepost.broker.log.read_ahead import ReadAhead
 from fencepost.broker.log.segment import SUFFIXES, Placed, Segment
-from fencepost.broker.log.segment_sums import SUFFIX as SUMS_SUFFIX
-from fencepost.broker.log.segment_sums import begin_indexes, changed_index, end_indexes, load_sums
 from fencepost.broker.log.swaps import finish_swaps
 from fencepost.records.batch import BatchHeader, checked_header, decode_batch
 from fencepost.records.end_marker import end_marker
@@ -153,22 +153,29 @@ def _open_segments(log: Recovered) -> None:
             )
         log.segments = [Segment.create(log.directory, point)]
     broken = _first_senseless(log, point)
+    held = _from(log.segments, point)[0]
+    is_changed = held.base < point and segment_sums.are_batches_changed(held.path)
+    if is_changed:
+        log.repairs.append(f"{held.path.stem}: read again, its batches are not as they were summed")
+        broken = held.base if broken is None else broken
     if broken is not None:
         first, older = _snapshot_before(log, broken)
         log.states.restore(older)
         remade = [segment for segment in _from(log.segments, first) if segment.base < point]
         for segment in remade:
-            begin_indexes(segment.path)
+            segment_sums.begin_indexes(segment.path)
         _read_again(log, first, point)
         for segment in remade:
             segment.sync_indexes()  # they are believed from now on
-            end_indexes(segment.path)
+            segment_sums.end_indexes(segment.path)
+        if is_changed:
+            segment_sums.forget_batches(held.path)  # all are sound: an earlier version cut and filled it
     log.states.restore(table)
     log.end = _read_again(log, point, None)
     log.durable_end = point
     for segment in _from(log.segments, point):
-        if changed_index(segment.path, load_sums(segment.path)):
-            end_indexes(segment.path)  # a newer snapshot, which was lost, summed more
+        if segment_sums.changed_index(segment.path, segment_sums.load_sums(segment.path)):
+            segment_sums.end_indexes(segment.path)  # a newer snapshot, which was lost, summed more
 
 
 def _from(segments: list[Segment], offset: Offset) -> list[Segment]:
@@ -199,7 +206,7 @@ def _tidy(log: Recovered) -> None:
     lost = lost_segment(log.directory)
     if lost is not None and not log.machine_went_down:
         raise DamagedLog(lost)
-    for suffix in (*SUFFIXES[1:], SUMS_SUFFIX):
+    for suffix in (*SUFFIXES[1:], segment_sums.SUFFIX):
         for path in log.directory.glob(f"*{suffix}"):
             if not path.with_suffix(".log").exists():
                 path.unlink()
@@ -266,7 +273,7 @@ def _first_senseless(log: Recovered, point: Offset) -> Offset | None:
 
 
 def _not_as_summed(segment: Segment) -> str | None:
-    suffix = changed_index(segment.path, load_sums(segment.path))
+    suffix = segment_sums.changed_index(segment.path, segment_sums.load_sums(segment.path))
     return None if suffix is None else f"{suffix} is not as it was written"
 
 
@@ -300,7 +307,8 @@ def _read_again(log: Recovered, first: Offset, end: Offset | None) -> Offset:
         ahead = ReadAhead(segment)
         try:
             while position < segment.size and (end is None or expected < end):
-                header = _take_batch(log, segment, ahead.batch_at(position), expected)
+                batch = ahead.batch_at(position)
+                header = _take_batch(log, segment, batch, expected, is_durable=end is not None)
                 segment.index(header_placed(header, position), log.interval_bytes)
                 position += header.size
                 expected = header.end
@@ -361,8 +369,13 @@ def _skip_to(log: Recovered, segment: Segment, offset: Offset) -> int:
     raise _damaged(log, _damage(segment.path, position, end, reason))
 
 
-def _take_batch(log: Recovered, segment: Segment, content: memoryview, expected: Offset) -> BatchHeader:
-    """One batch that was not known to be on the disk: its place and CRC are checked. Raises CorruptData."""
+def _take_batch(
+    log: Recovered, segment: Segment, content: memoryview, expected: Offset, *, is_durable: bool
+) -> BatchHeader:
+    """One batch: its place, its epoch and its CRC are checked. Raises CorruptData.
+
+    is_durable   it lies before the recovery point, so its epoch was on the disk, too.
+    """
     header = checked_header(content)
     if header.base_offset != expected and not expected < header.base_offset < log.cleaned_end:
         raise CorruptData(f"a batch begins at offset {header.base_offset}, expected {expected}")
@@ -370,9 +383,10 @@ def _take_batch(log: Recovered, segment: Segment, content: memoryview, expected:
     due = log.epochs.at(expected)
     if header.leader_epoch < log.epochs.latest and header.leader_epoch < due:
         raise CorruptData(f"a batch of epoch {header.leader_epoch} follows {due}")
-    written = log.epochs_known and (not log.machine_went_down or log.epochs.is_settled(expected))
-    if header.leader_epoch != due and written:
-        raise CorruptData(f"a batch of epoch {header.leader_epoch}, by {EPOCHS_FILE} it is of {due}")
+    is_written = is_durable or not log.machine_went_down
+    error = log.epochs.contradicted(header.leader_epoch, expected, is_written=is_written)
+    if error is not None and log.epochs_known:
+        raise CorruptData(error)
     if header.producer_id >= 0 and not header.is_control:
         log.states.take(header, expected, log.now_ms)
     elif header.is_control and header.record_count:  # Kafka's cleaner leaves empty ones

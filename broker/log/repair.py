@@ -10,9 +10,9 @@ Killed here at any line: the damage is still found, and the same cut goes on.
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-from fencepost.broker.log.checkpoints import load_cleaned_end, sync_path
+from fencepost.broker.log.checkpoints import LeaderEpochs, load_cleaned_end, sync_path
 from fencepost.broker.log.damage import Damage, damage_at, too_short, whole_batches
 from fencepost.broker.log.read_ahead import ReadAhead
 from fencepost.broker.log.recovery import lost_segment, snapshot_path, snapshots_in
@@ -21,7 +21,7 @@ from fencepost.broker.log.segment_sums import SUFFIX as SUMS
 from fencepost.broker.log.segment_sums import forget_sums, is_as_summed, load_sums
 from fencepost.records.batch import checked_header
 from fencepost.records.invariant import CorruptData
-from fencepost.records.types import Offset
+from fencepost.records.types import Offset, Term
 from fencepost.snapshots.segments import LOG_START, list_segments
 
 _INDEXES: Final = SUFFIXES[1:]
@@ -56,7 +56,7 @@ def inspect(directory: Path, *, machine_went_down: bool) -> Inspected:
     segments = [Segment(directory, each.base) for each in list_segments(directory)]
     start = segments[0].base if segments else LOG_START
     point = max(snapshots_in(directory), default=start)
-    cleaned_end = load_cleaned_end(directory)
+    known = _Known(point, load_cleaned_end(directory), _epochs(directory), machine_went_down)
     end = start
     torn: str | None = None
     damage: Damage | None = None
@@ -67,7 +67,8 @@ def inspect(directory: Path, *, machine_went_down: bool) -> Inspected:
             reason = f"it begins at offset {segment.base}, expected {end}"
             damage = Damage(segment.path, 0, segment.size, end, reason)
             break
-        position, end, error = _read(segment, end, cleaned_end)
+        is_past = number + 1 < len(segments) and segments[number + 1].base <= point
+        position, end, error = _read(segment, end, known._replace(epochs=None) if is_past else known)
         if error is None:
             continue
         if any(later.size for later in segments[number + 1 :]):
@@ -132,17 +133,36 @@ def cut(damage: Damage) -> None:
     sync_path(directory)
 
 
-def _read(segment: Segment, expected: Offset, cleaned_end: Offset) -> tuple[int, Offset, CorruptData | None]:
+class _Known(NamedTuple):
+    """What the files beside the segments say of the log."""
+
+    point: Offset  # everything before it is on the disk
+    cleaned_end: Offset
+    epochs: LeaderEpochs | None  # not of segments before the recovery point's, which no opening reads
+    machine_went_down: bool
+
+
+def _epochs(directory: Path) -> LeaderEpochs | None:
+    epochs = LeaderEpochs(directory)
+    return epochs if epochs.load() else None
+
+
+def _read(segment: Segment, expected: Offset, known: _Known) -> tuple[int, Offset, CorruptData | None]:
     """How far the segment is sound: position, the offset that follows, and what is wrong there."""
-    ahead, position, epoch = ReadAhead(segment), 0, -1
+    ahead, position, epoch = ReadAhead(segment), 0, Term(-1)
     try:
         while position < segment.size:
             header = checked_header(ahead.batch_at(position))
-            if header.base_offset != expected and not expected < header.base_offset < cleaned_end:
+            if header.base_offset != expected and not expected < header.base_offset < known.cleaned_end:
                 raise CorruptData(f"a batch begins at offset {header.base_offset}, expected {expected}")
             if header.leader_epoch < epoch:
                 raise CorruptData(f"a batch of epoch {header.leader_epoch} follows {epoch}")
             epoch = header.leader_epoch
+            if known.epochs is not None:
+                is_written = header.base_offset < known.point or not known.machine_went_down
+                why = known.epochs.contradicted(epoch, header.base_offset, is_written=is_written)
+                if why is not None:
+                    raise CorruptData(why)
             position += header.size
             expected = header.end
     except CorruptData as error:

@@ -50,7 +50,7 @@ DAMAGE: Final = (
         "damage-epoch-believed",
         "a leader epoch that the checkpoint does not have is damage",
         "broker/log/recovery.py",
-        "    if header.leader_epoch != due and written:\n",
+        "    if error is not None and log.epochs_known:\n",
         "    if False:\n",
         (FLIPPED,),
     ),

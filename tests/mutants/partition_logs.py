@@ -6,6 +6,7 @@ from tests.mutants.damage import REMEMBERED
 from tests.mutants.mutant import Mutant
 
 CHANGED: Final = "tests/broker/log/test_changed_files.py::"
+ACTIVE: Final = "tests/broker/log/test_active_segment.py::"
 SUMS: Final = "tests/broker/log/test_segment_sums.py::"
 STALE: Final = "tests/broker/log/test_stale_sums.py::"
 FLUSHES: Final = "tests/broker/log/test_log_flushes.py::"
@@ -23,9 +24,9 @@ PARTITION_LOGS: Final = (
     Mutant(
         "log-settled-epoch-believed",
         "an epoch that was written down before a later one is not taken from a batch that changed",
-        "broker/log/recovery.py",
-        "(not log.machine_went_down or log.epochs.is_settled(expected))",
-        "not log.machine_went_down",
+        "broker/log/checkpoints.py",
+        "not (is_written or self.is_settled(offset))",
+        "not is_written",
         (CHANGED + "test_an_epoch_that_the_file_settles_is_not_taken_from_the_batch",),
     ),
     Mutant(
@@ -175,7 +176,7 @@ PARTITION_LOGS: Final = (
         "sums-not-marked-while-indexes-are-made",
         "killed while indexes are made again, they are made once more",
         "broker/log/recovery.py",
-        "            begin_indexes(segment.path)\n",
+        "            segment_sums.begin_indexes(segment.path)\n",
         "            pass\n",
         (SUMS + "test_killed_while_indexes_are_made_again_they_are_not_believed",),
     ),
@@ -248,9 +249,57 @@ PARTITION_LOGS: Final = (
         "sums-left-when-the-newest-snapshot-is-lost",
         "indexes that were written again are summed again",
         "broker/log/recovery.py",
-        "        if changed_index(segment.path, load_sums(segment.path)):",
+        "        if segment_sums.changed_index(segment.path, segment_sums.load_sums(segment.path)):",
         "        if False:",
         (STALE + "test_a_newest_snapshot_that_is_lost_leaves_no_stale_sums",),
+    ),
+    Mutant(
+        "active-segment-not-compared",
+        "a start compares the batches before the recovery point with their sum",
+        "broker/log/recovery.py",
+        "    is_changed = held.base < point and segment_sums.are_batches_changed(held.path)\n",
+        "    is_changed = False\n",
+        (ACTIVE + "test_below_the_recovery_point_every_flipped_bit_is_named_and_kept",),
+    ),
+    Mutant(
+        "active-segment-without-epochs",
+        "before the recovery point the file of epochs says of which each batch is, after a crash, too",
+        "broker/log/recovery.py",
+        "    is_written = is_durable or not log.machine_went_down\n",
+        "    is_written = not log.machine_went_down\n",
+        (ACTIVE + "test_below_the_recovery_point_every_flipped_bit_is_named_and_kept",),
+    ),
+    Mutant(
+        "epochs-of-deleted-records-missed",
+        "a log that begins inside a segment is read again from the segment's first batch",
+        "broker/log/checkpoints.py",
+        "        if due in (epoch, NO_EPOCH) or not",
+        "        if due == epoch or not",
+        (CHANGED + "test_records_that_were_deleted_are_of_no_epoch_that_is_known",),
+    ),
+    Mutant(
+        "epochs-not-repaired",
+        "a repair finds what an opening finds by the file of epochs",
+        "broker/log/repair.py",
+        "                if why is not None:\n",
+        "                if False:\n",
+        (ACTIVE + "test_below_the_recovery_point_every_flipped_bit_is_named_and_kept",),
+    ),
+    Mutant(
+        "active-segment-read-at-every-start",
+        "sums that were of other bytes are made anew",
+        "broker/log/recovery.py",
+        "            segment_sums.forget_batches(held.path)",
+        "            pass",
+        (ACTIVE + "test_sums_of_other_bytes_are_made_anew_and_take_no_partition_offline",),
+    ),
+    Mutant(
+        "active-segment-compared-without-bound",
+        "a start compares no more bytes than it reads after a crash",
+        "broker/log/segment_sums.py",
+        "    return known.size <= COMPARED_BYTES_MAX and not",
+        "    return not",
+        (ACTIVE + "test_a_start_compares_no_more_than_it_reads_after_a_crash",),
     ),
     Mutant(
         "sums-of-batches-not-verified",

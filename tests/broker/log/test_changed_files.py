@@ -12,7 +12,8 @@ from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.broker.log.repair import cut, inspect
 from fencepost.broker.log.segment import Segment
 from fencepost.broker.log.segment_sums import SUFFIX as SUMS
-from fencepost.records.types import Term
+from fencepost.broker.log.shapes import LogConfig
+from fencepost.records.types import Offset, Term
 from tests.broker.log.builders import (
     NOW_MS,
     UNVERIFIED,
@@ -68,6 +69,24 @@ def test_an_epoch_that_the_file_settles_is_not_taken_from_the_batch(tmp_path: Pa
             with pytest.raises(DamagedLog, match="a batch of epoch 3"):
                 opened(log, went_down=went_down)
         assert path.read_bytes() == changed + raw[len(changed) :]
+
+
+@table("went_down", [False, True])
+def test_records_that_were_deleted_are_of_no_epoch_that_is_known(tmp_path: Path, went_down: bool) -> None:
+    """A log begins inside a segment, whose first batches are read again: the file begins behind them."""
+    log = open_log(tmp_path, LogConfig(verification=False, segment_bytes=1000, retention_ms=1000))
+    append(log, *(batch() for _ in range(40)))
+    log.first_kept = Offset(log._segments[1].base + 3)
+    append(log, batch(timestamp_ms=NOW_MS + 5000))
+    log.flush()
+    assert log.retain(NOW_MS + 1)
+    log.close()
+    assert (log.directory / EPOCHS_FILE).read_text() == f"0\n1\n0 {log.first_kept}\n"
+    min(log.directory.glob("*.index")).unlink()
+    again = opened(log, went_down=went_down)
+    assert (again.end, len(again.repairs)) == (41, 1)
+    again._let_go()
+    assert inspect(log.directory, machine_went_down=went_down).damage is None
 
 
 def test_an_epoch_that_was_cut_off_does_not_come_back(

@@ -145,7 +145,7 @@ def no_segments(directory: Path) -> str:
 def an_end_below_the_recovery_point(directory: Path) -> str:
     last = max(directory.glob("*.log"))
     last.write_bytes(last.read_bytes()[:-1])
-    return "batch of"
+    return "bytes, only"
 
 
 def an_end_between_two_batches(directory: Path) -> str:
