@@ -5,20 +5,28 @@ import itertools
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from textwrap import fill
 from typing import Any, Final
 
 from fencepost.client import Admin, ClientError, ConsumerRecord
+from fencepost.testing.causes import causes
 from fencepost.testing.chaos import Killer
 from fencepost.testing.cluster import Cluster
 from fencepost.testing.cluster_failed import ClusterFailed
+from fencepost.testing.evidence import Evidence
 from fencepost.testing.exactly_once import assert_exactly_once
 from fencepost.testing.faults import Faults
 from fencepost.testing.running import RunningCluster
+from fencepost.testing.timeline import timeline
+from fencepost.wire.k20065_explain_transaction import FenceExplained
 
 OPTIONS: Final = ("nodes", "config", "kill", "every")
 EVERY_S: Final = 2.0
+WIDTH: Final = 100
 LOG_LINES: Final = 30
 TRANSACTIONS_MAX: Final = 20
+ROWS_MAX: Final = 1000  # transactional ids that are explained
 _NUMBERS: Final = itertools.count(1)
 
 
@@ -28,7 +36,8 @@ class Lease:
     def __init__(self, cluster: RunningCluster) -> None:
         self.cluster: Final = cluster
         self._suffix = f"{os.getpid()}-{next(_NUMBERS)}"
-        self._started_ms = int(time.time() * 1000)
+        self._began_s = time.time()
+        self.has_failed = False
 
     @property
     def bootstrap(self) -> str:
@@ -61,36 +70,67 @@ class Lease:
         found = self.read(topic)
         assert_exactly_once(into, found, key=key, transactions=self.cluster.transactions())
 
-    def explained(self) -> list[tuple[str, str]]:
-        """(title, text) of what a failing test is shown."""
-        found = [("fencepost: transactions", self._transactions())]
+    def explained(self, failure: BaseException | None = None) -> list[tuple[str, str]]:
+        """(title, text) of what a failing test is shown: why it failed, what happened, what there is."""
+        self.has_failed = True
+        found = self._why(failure)
         for node in self.cluster.node_ids:
             title = f"fencepost: node {node}, {self.cluster.status(node)}"
             found.append((title, self.cluster.log(node, LOG_LINES)))
         return found
 
-    def _transactions(self) -> str:
+    def _why(self, failure: BaseException | None) -> list[tuple[str, str]]:
         try:
-            return "\n".join(self.cluster.ask(self._sentences)) or "none is open, and none was fenced"
-        except ClusterFailed as failure:
-            return f"not known: {failure}"
+            seen = self.cluster.ask(self._seen)
+            said = "\n".join(seen.sentences) or "none is open, and none was fenced"
+        except ClusterFailed as unreachable:
+            seen, said = _Seen(), f"not known: {unreachable}"
+        evidence = Evidence(
+            began_s=self._began_s,
+            requests=self.cluster.requests(self._began_s),
+            fences=seen.fences,
+            open=seen.open,
+            events=[each for each in self.cluster.events if each[0] >= self._began_s],
+            failure=failure,
+        )
+        found = [("fencepost: transactions", said)]
+        if happened := timeline(evidence):
+            found.insert(0, ("fencepost: what happened", "\n".join(happened)))
+        if why := causes(evidence):
+            found.insert(0, ("fencepost: cause", "\n".join(map(_filled, why))))
+        return found
 
-    async def _sentences(self, admin: Admin) -> list[str]:
-        lines = []
-        for row in await admin.list_transactions():
+    async def _seen(self, admin: Admin) -> "_Seen":
+        seen = _Seen()
+        for row in (await admin.list_transactions())[-ROWS_MAX:]:
+            name = row.transactional_id
             try:
-                explanation = await admin.explain_transaction(row.transactional_id)
+                explanation = await admin.explain_transaction(name)
             except ClientError as error:
-                lines.append(f"{row.transactional_id}: {error}")
+                seen.sentences.append(f"{name}: {error}")
                 continue
-            fences = [each for each in explanation.fences if each.at_ms >= self._started_ms]
+            fences = [each for each in explanation.fences if each.at_ms >= self._began_s * 1000]
+            if fences:
+                seen.fences[name] = fences
+            if row.state == "Ongoing":
+                seen.open[name] = explanation.explanation
             if fences or row.state in ("Ongoing", "PrepareCommit", "PrepareAbort"):
-                lines.append(f"{row.transactional_id} ({row.state}): {explanation.explanation}")
-                lines += [
-                    f"  fenced: producer {each.producer_id}, epoch {each.epoch}: {each.cause}"
-                    for each in fences
-                ]
-        return lines[:TRANSACTIONS_MAX]
+                seen.sentences.append(f"{name} ({row.state}): {explanation.explanation}")
+        del seen.sentences[TRANSACTIONS_MAX:]
+        return seen
+
+
+def _filled(sentence: str) -> str:
+    return fill(sentence, WIDTH, break_on_hyphens=False, break_long_words=False)
+
+
+@dataclass
+class _Seen:
+    """What the coordinator says: fences since the test began, and open transactions, by transactional id."""
+
+    sentences: list[str] = field(default_factory=list)
+    fences: dict[str, list[FenceExplained]] = field(default_factory=dict)
+    open: dict[str, str] = field(default_factory=dict)
 
 
 @contextlib.contextmanager
@@ -106,15 +146,17 @@ def leased(wanted: Mapping[str, Any], shared: Callable[[], RunningCluster]) -> I
         else:
             cluster = shared()
             stack.callback(_whole, cluster)
-        stack.callback(_require_disarmed, cluster)
+        lease = Lease(cluster)
+        stack.callback(_require_disarmed, lease)
         if "kill" in wanted:
             stack.enter_context(Killer(cluster, wanted["kill"], every_s=wanted.get("every", EVERY_S)))
-        yield Lease(cluster)
+        yield lease
 
 
-def _require_disarmed(cluster: RunningCluster) -> None:
-    left = cluster.faults.clear()
-    if left:
+def _require_disarmed(lease: Lease) -> None:
+    """Clear the faults. Those of a test that failed may be armed still, for its failure."""
+    left = lease.cluster.faults.clear()
+    if left and not lease.has_failed:
         raise ClusterFailed("left armed by the test: " + "; ".join(map(str, left)))
 
 

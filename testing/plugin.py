@@ -4,7 +4,7 @@
 ``fencepost``           for one test: that cluster, with names that no other test has; see testing/lease.py.
 ``@pytest.mark.fencepost(nodes=5, config={...})``       a cluster of the test's own.
 ``@pytest.mark.fencepost(kill="leader", every=2)``      the leader dies each 2 s while the test runs.
-Failing     tests get a section: open and fenced transactions, each with a sentence, and the ends of the logs.
+Failing     tests get sections: the cause, what happened when, open and fenced transactions, the ends of logs.
 Cost        this module is loaded by every run of pytest; the rest by the first test that asks for it.
 """
 
@@ -60,11 +60,12 @@ def fencepost(request: pytest.FixtureRequest) -> "Iterator[Lease]":
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
-    item: pytest.Item,
+    item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """The explanation of a failing test, while its cluster is still there."""
     report = yield
     lease = item.stash.get(HELD, None)
     if lease is not None and report.when == "call" and report.failed:
-        report.sections += lease.explained()
+        failure = None if call.excinfo is None else call.excinfo.value
+        report.sections[:0] = lease.explained(failure)
     return report

@@ -2,8 +2,9 @@
 
 Passed     a frame is passed on as it came, once it is whole; responses in the order of their requests. What
            is no frame of Kafka's passes as bytes from there on.
-Decoded    only requests of an API for which a fault is armed, in the versions that wire/ knows; one of a
-           newer version passes, and is counted in ``unread``.
+Decoded    requests of an API for which a fault is armed, in the versions that wire/ knows; one of a newer
+           version passes, and is counted in ``unread``.
+Kept       what was requested of transactions, and what became of it, in ``journal``.
 Addresses  clients are given the proxy's, by the node itself: it advertises them (testing/cluster.py).
 """
 
@@ -18,6 +19,7 @@ from typing import Any, Final
 
 from fencepost.records.invariant import CorruptData
 from fencepost.testing.faults import Fault, Faults
+from fencepost.testing.journal import Answer, Journal, Request, answered
 from fencepost.wire.dispatch import Api
 from fencepost.wire.errors import error_for
 from fencepost.wire.frame import (
@@ -43,6 +45,8 @@ class _Pending:
     correlation_id: int
     dropped_by: Fault | None = None
     answer: bytes | None = None
+    kept: Request | None = None  # in the journal
+    version: int = 0
 
 
 class Proxies:
@@ -50,6 +54,7 @@ class Proxies:
 
     def __init__(self, upstreams: Sequence[tuple[str, int]]) -> None:
         self.faults = Faults()
+        self.journal = Journal()
         self._upstreams = upstreams
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
@@ -83,23 +88,28 @@ class Proxies:
 
     async def _listen(self) -> None:
         self._servers = []
-        for upstream in self._upstreams:
+        for node, upstream in enumerate(self._upstreams, start=1):
 
             async def accept(
                 reader: asyncio.StreamReader,
                 writer: asyncio.StreamWriter,
+                node: int = node,
                 upstream: tuple[str, int] = upstream,
             ) -> None:
-                await self._accepted(reader, writer, upstream)
+                await self._accepted(reader, writer, node, upstream)
 
             server = await asyncio.start_server(accept, "127.0.0.1", 0, limit=CHUNK)
             self._servers.append(server)
             self.ports.append(int(server.sockets[0].getsockname()[1]))
 
     async def _accepted(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, upstream: tuple[str, int]
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        node: int,
+        upstream: tuple[str, int],
     ) -> None:
-        connection = _Connection(self, reader, writer)
+        connection = _Connection(self, reader, writer, node)
         self._connections.add(connection)
         try:
             await connection.serve(upstream)
@@ -136,8 +146,11 @@ class Proxies:
 class _Connection:
     """A client's connection, and its own one to the node."""
 
-    def __init__(self, proxies: Proxies, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, proxies: Proxies, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, node: int
+    ) -> None:
         self._proxies = proxies
+        self._node = node
         self._reader = reader
         self._writer = writer
         self._pending: deque[_Pending] = deque()
@@ -165,22 +178,29 @@ class _Connection:
         for writer in (self._writer, self._upstream):
             if writer is not None:
                 writer.close()
+        for pending in self._pending:
+            if pending.kept is not None and pending.kept.answer is Answer.WAITING:
+                pending.kept.answer = Answer.LOST
 
     async def _requests(self, upstream: asyncio.StreamWriter) -> None:
         while (frame := await self._frame(self._reader, upstream)) is not None:
+            kept = self._proxies.journal.add(self._node, frame)
             fault, api, request = self._proxies.fault_for(frame)
             if fault is not None and api is not None:
+                if kept is not None:
+                    _fault_on(kept, fault)
                 if fault.action == "disconnect":
                     return
                 if fault.action == "fail":
                     self._refuse(frame, api, request, fault.code)
                     continue
-                if fault.action == "delay":
-                    await asyncio.sleep(fault.ms / 1000)
             correlation_id = int.from_bytes(frame[4:8], "big", signed=True)
             if not _is_unanswered(frame):
                 dropped = fault if fault is not None and fault.action == "drop_answer" else None
-                self._pending.append(_Pending(correlation_id, dropped))
+                version = int.from_bytes(frame[2:4], "big")
+                self._pending.append(_Pending(correlation_id, dropped, kept=kept, version=version))
+            if fault is not None and fault.action == "delay":
+                await asyncio.sleep(fault.ms / 1000)
             upstream.write(_LENGTH.pack(len(frame)) + frame)
             await upstream.drain()
 
@@ -190,6 +210,9 @@ class _Connection:
             while self._pending:
                 pending = self._pending.popleft()
                 if pending.correlation_id == correlation_id:
+                    if pending.kept is not None:
+                        became = Answer.GIVEN if pending.dropped_by is None else Answer.DROPPED
+                        answered(pending.kept, pending.version, frame, became)
                     if pending.dropped_by is not None:
                         return
                     break
@@ -232,6 +255,16 @@ class _Connection:
             onward.write(chunk)
             await onward.drain()
         return None
+
+
+def _fault_on(kept: Request, fault: Fault) -> None:
+    """What the client gets of a request that a fault hit, as far as that is known already."""
+    if fault.action == "delay":
+        kept.delayed_ms = fault.ms
+    elif fault.action == "fail":
+        kept.answer, kept.code = Answer.REFUSED, fault.code
+    elif fault.action == "disconnect":
+        kept.answer = Answer.CLOSED
 
 
 def _decoded(api: Api[Any, Any], frame: bytes) -> tuple[RequestHeader, Any]:

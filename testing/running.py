@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 import uuid
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,6 +20,7 @@ from fencepost.cluster.target import controllers_of
 from fencepost.records.types import NodeId
 from fencepost.testing.cluster_failed import ClusterFailed
 from fencepost.testing.faults import Faults
+from fencepost.testing.journal import Request
 from fencepost.testing.node_faults import NodeFaults
 from fencepost.testing.proxy import Proxies
 from fencepost.testing.reading import read_topic
@@ -33,6 +35,12 @@ STABLE_S_MAX: Final = 60.0
 POLL_S: Final = 0.02
 COMMAND_S_MAX: Final = 60.0
 END_S_MAX: Final = 15.0
+EVENTS_MAX: Final = 1000
+SIGNALLED: Final = {
+    signal.SIGKILL: "was killed",
+    signal.SIGSTOP: "was stopped",
+    signal.SIGCONT: "goes on",
+}
 MARKERS_MISSING: Final = ("PrepareCommit", "PrepareAbort")
 
 
@@ -43,6 +51,7 @@ class RunningCluster:
         self._local = local
         self._proxies = proxies
         self._node_faults = NodeFaults(local)
+        self.events: deque[tuple[float, str]] = deque(maxlen=EVENTS_MAX)
         if proxies is not None:
             proxies.faults.topic_id = self._topic_id
         self._children: list[subprocess.Popen[bytes]] = []
@@ -131,6 +140,8 @@ class RunningCluster:
             state.await_answering(dead, children)
         except Failed as error:
             fail(error)
+        for node in dead:
+            self._happened(f"node {node.node_id} runs again")
 
     def move_leader(self, node: int | None = None) -> int:
         """Hand leadership to a node, or to any other, without a death. Returns the id of who leads now."""
@@ -257,7 +268,15 @@ class RunningCluster:
         node = self._node(node_id)
         if not lifecycle.send(node, number):
             raise ClusterFailed(f"node {node_id} is {node.status()}: there is nothing to send {number.name}")
+        self._happened(f"node {node_id}{', the leader,' if which == 'leader' else ''} {SIGNALLED[number]}")
         return node_id
+
+    def _happened(self, what: str) -> None:
+        self.events.append((time.time(), what))
+
+    def requests(self, since_s: float) -> list[Request]:
+        """What clients requested of transactions since then, as the proxies saw it."""
+        return [] if self._proxies is None else self._proxies.journal.since(since_s)
 
     def ask(self, question: Callable[[Admin], Awaitable[T]]) -> T:
         """What an admin client finds out: ``cluster.ask(Admin.list_topics)``. Raises ClusterFailed."""

@@ -7,6 +7,8 @@ from tests.mutants.mutant import Mutant
 PROXY: Final = "tests/testing/test_proxy.py::"
 PORTS: Final = "tests/testing/test_held_ports.py::"
 CHECK: Final = "tests/testing/test_exactly_once.py::"
+CAUSES: Final = "tests/testing/test_causes.py::"
+JOURNAL: Final = "tests/testing/test_journal.py::"
 
 CONTROL: Final = "tests/testing/test_control.py::"
 
@@ -131,5 +133,77 @@ KIT_MUTANTS: Final = (
         "        if at < last:\n",
         "        if False:\n",
         (CHECK + "test_records_of_one_key_keep_their_order",),
+    ),
+    Mutant(
+        "dropped-answer-is-given",
+        "an answer that a fault dropped is no answer to the client",
+        "testing/proxy.py",
+        "Answer.GIVEN if pending.dropped_by is None else Answer.DROPPED",
+        "Answer.GIVEN",
+        (PROXY + "test_what_became_of_each_request_is_kept",),
+    ),
+    Mutant(
+        "lost-answer-is-waited-for",
+        "an answer that had not come when its connection ended is lost",
+        "testing/proxy.py",
+        "                pending.kept.answer = Answer.LOST\n",
+        "                pass\n",
+        (PROXY + "test_a_request_whose_connection_ends_has_lost_its_answer",),
+    ),
+    Mutant(
+        "unreadable-frame-ends-the-proxy",
+        "a request that cannot be read passes, and is not kept",
+        "testing/journal.py",
+        "        except (CorruptData, ApiError):\n            return None\n        request",
+        "        except ApiError:\n            return None\n        request",
+        (JOURNAL + "test_frames_that_cannot_be_read_harm_nothing",),
+    ),
+    Mutant(
+        "restart-is-reuse",
+        "an id is used twice if the older producer goes on, not if it was refused as the newer one began",
+        "testing/causes.py",
+        "        if each.at_s < newer.began_s or ",
+        "        if ",
+        (CAUSES + "test_what_is_right_is_no_cause",),
+    ),
+    Mutant(
+        "repeated-commit-is-reuse",
+        "a client that repeats its commit after another producer began is no second user of the id",
+        "testing/causes.py",
+        '        if each.api == "EndTxn" and each.pair in pending:',
+        "        if False:",
+        (CAUSES + "test_the_cause_is_named",),
+    ),
+    Mutant(
+        "aborts-are-outcomes",
+        "an abort without an answer needs none when another producer begins",
+        "testing/causes.py",
+        " or not sent[-1].committed:\n",
+        ":\n",
+        (CAUSES + "test_what_is_right_is_no_cause",),
+    ),
+    Mutant(
+        "known-outcome-is-unknown",
+        "a commit that was answered before another producer began is known",
+        "testing/causes.py",
+        "    return end.answered_s is None or end.answered_s <= by_s\n",
+        "    return False\n",
+        (CAUSES + "test_what_is_right_is_no_cause",),
+    ),
+    Mutant(
+        "readers-of-the-output-blamed",
+        "a consumer of the output may commit its offsets as it likes",
+        "testing/causes.py",
+        "            if not written.intersection(",
+        "            if True or not written.intersection(",
+        (CAUSES + "test_what_is_right_is_no_cause",),
+    ),
+    Mutant(
+        "epochs-are-instances",
+        "a producer that is given another epoch stays the same",
+        "testing/evidence.py",
+        "        known = owner.get(request.pair) if request.pair is not None else None\n",
+        "        known = None\n",
+        (CAUSES + "test_an_instance_keeps_the_pairs_that_it_is_given",),
     ),
 )

@@ -21,9 +21,9 @@ from pathlib import Path
 import pytest
 
 import fencepost
-from tests.harness.command import contents, here
+from tests.harness.command import here
 from tests.modules import FOLDERS, LOADED_TWICE
-from tests.ports import cluster_port
+from tests.testing import tutorial
 
 ROOT = Path(__file__).parents[2]
 CONFIGURATION = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
@@ -42,9 +42,33 @@ def use(config: NodeConfig) -> str:
 """
 
 
+EXAMPLE = """
+import json, subprocess, sys
+from pathlib import Path
+
+def output(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+def test_an_example_and_a_command(fencepost):
+    topic = fencepost.topic("topic")
+    said = output(sys.executable, "example.py", fencepost.bootstrap, topic, "0")
+    assert said.splitlines() == ["0: committed", "1: committed"]
+    command = (Path(sys.executable).with_name("fencepost"), "transactions", "list", "--format", "json")
+    listed = json.loads(output(*command, "--bootstrap-server", fencepost.bootstrap))["transactions"]
+    assert f"{topic}-writer" in [each["transactional_id"] for each in listed]
+"""
+
+
 def run(*command: str | Path, cwd: Path) -> str:
+    ended = started(*command, cwd=cwd)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout
+
+
+def started(*command: str | Path, cwd: Path) -> "subprocess.CompletedProcess[str]":
+    """Without this one's environment of Python."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    ended = subprocess.run(
+    return subprocess.run(
         list(map(str, command)),
         cwd=cwd,
         env=environment,
@@ -53,8 +77,6 @@ def run(*command: str | Path, cwd: Path) -> str:
         timeout=SECONDS_MAX,
         check=False,
     )
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    return ended.stdout
 
 
 def built(kind: str, source: Path, to: Path) -> Path:
@@ -152,17 +174,18 @@ print([each for each in {FOLDERS} if importlib.util.find_spec(each)])
 
 
 @pytest.mark.slow
-def test_installed_a_cluster_and_an_example_run_in_an_empty_folder(installed: Path, tmp_path: Path) -> None:
-    fencepost, port = installed.parent / "fencepost", cluster_port()
-    example = shutil.copy(ROOT / "examples" / "recover_from_timeouts.py", tmp_path)
-    run(fencepost, "up", "--detach", "--port", str(port), cwd=tmp_path)
-    try:
-        said = run(installed, example, f"127.0.0.1:{port}", "topic", "0", cwd=tmp_path)
-        assert said.splitlines() == ["0: committed", "1: committed"]
-        listed = contents(run(fencepost, "transactions", "list", "--format", "json", cwd=tmp_path))
-        assert [each["transactional_id"] for each in listed] == ["topic-writer"]
-    finally:
-        run(fencepost, "down", cwd=tmp_path)
+def test_installed_the_tutorial_passes_and_its_bugs_are_named(installed: Path, tmp_path: Path) -> None:
+    """In an empty folder, as a reader of docs/tutorial.md; an example and a command beside it."""
+    shutil.copy(ROOT / "examples" / "recover_from_timeouts.py", tmp_path / "example.py")
+    (tmp_path / "test_example.py").write_text(EXAMPLE)
+    tutorial.write_files(tmp_path)
+    ended = started(installed, "-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=tmp_path)
+    said = ended.stdout + ended.stderr
+    assert "3 failed, 2 passed" in said, said
+    for bug, cause in tutorial.CAUSES.items():
+        report = tutorial.report_of(ended.stdout, f"test_{bug}.py")
+        assert re.search(f" fencepost: cause -+ {cause}", report), said
+    assert re.search(tutorial.FENCED, tutorial.report_of(ended.stdout, "test_id_reused.py")), said
 
 
 @pytest.mark.slow

@@ -81,10 +81,18 @@ def run_pytest(directory: Path, text: str, *arguments: str) -> "subprocess.Compl
     )
 
 
-def test_an_application_that_is_right_passes_while_leaders_die(tmp_path: Path) -> None:
+def test_right_applications_pass_while_leaders_die_and_failing_tests_are_explained(tmp_path: Path) -> None:
     with_pytest, *_ = EXAMPLES
+    (tmp_path / "test_wrong.py").write_text(WRONG)
     done = run_pytest(tmp_path, with_pytest + RIGHT, "--fencepost-nodes", "2")
-    assert re.search(r"\n4 passed", done.stdout), done.stdout + done.stderr
+    assert "1 failed, 5 passed, 2 errors" in done.stdout, done.stdout + done.stderr
+    assert {"test_wrong.py"} == set(re.findall(r"^(?:FAILED|ERROR) ([\w.]+)::", done.stdout, re.MULTILINE))
+    assert "fencepost: transactions" in done.stdout
+    assert re.search(r"forgetful \(Ongoing\): .*", done.stdout)
+    assert "'forgetful' still has an open transaction: producer" in done.stdout
+    assert "fencepost: node 1, running" in done.stdout
+    assert "left armed by the test: disconnect(Produce), fired 0 times" in done.stdout
+    assert "the marker fencepost has no killl; it has nodes, config, kill, every" in done.stdout
 
 
 def test_the_example_without_pytest_runs(tmp_path: Path) -> None:
@@ -92,16 +100,6 @@ def test_the_example_without_pytest_runs(tmp_path: Path) -> None:
     command = [sys.executable, "-P", "-c", without]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
     assert (done.returncode, done.stdout.count("127.0.0.1:")) == (0, 3), done.stderr
-
-
-def test_a_failing_test_is_explained(tmp_path: Path) -> None:
-    done = run_pytest(tmp_path, WRONG, "--fencepost-nodes", "1")
-    assert "1 failed, 1 passed, 2 errors" in done.stdout, done.stdout + done.stderr
-    assert "fencepost: transactions" in done.stdout
-    assert re.search(r"forgetful \(Ongoing\): .*", done.stdout)
-    assert "fencepost: node 1, running" in done.stdout
-    assert "left armed by the test: disconnect(Produce), fired 0 times" in done.stdout
-    assert "the marker fencepost has no killl; it has nodes, config, kill, every" in done.stdout
 
 
 def test_a_run_that_does_not_use_it_loads_nothing_of_it(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from fencepost.records.types import ProducerId
 from fencepost.testing.cluster_failed import ClusterFailed
 from fencepost.testing.faults import Faults, facts
+from fencepost.testing.journal import Answer
 from fencepost.testing.proxy import Proxies
 from fencepost.wire.connection import Connection, ConnectionLost
 from fencepost.wire.k18_api_versions import API_VERSIONS
@@ -139,6 +140,48 @@ def test_answers_keep_the_order_of_requests(bench: Bench) -> None:
 
     with bench.faults.fail("EndTxn", 51) as fault:
         assert asyncio.run(pipelined()) == [1, 2, 3]
+
+
+def test_what_became_of_each_request_is_kept(bench: Bench) -> None:
+    faults = bench.faults
+    ask(bench)
+    with faults.drop_answer("EndTxn"), pytest.raises(ConnectionLost):
+        ask(bench)
+    with faults.fail("EndTxn", "COORDINATOR_LOAD_IN_PROGRESS"), pytest.raises(ApiError):
+        ask(bench)
+    with faults.disconnect("EndTxn"), pytest.raises(ConnectionLost):
+        ask(bench)
+    with faults.delay("EndTxn", 1):
+        ask(bench)
+    kept = bench.proxies.journal.since(0)
+    assert {(each.api, each.transactional_id, each.pair, each.client_id) for each in kept} == {
+        ("EndTxn", "app", (7, 3), "c")
+    }
+    assert [(each.answer, each.code, each.delayed_ms) for each in kept] == [
+        (Answer.GIVEN, 0, 0),
+        (Answer.DROPPED, 0, 0),
+        (Answer.REFUSED, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, 0),
+        (Answer.CLOSED, None, 0),
+        (Answer.GIVEN, 0, 1),
+    ]
+
+
+def test_a_request_whose_connection_ends_has_lost_its_answer(bench: Bench) -> None:
+    """Also while a fault delays it."""
+
+    async def leave() -> None:
+        _, writer = await asyncio.open_connection("127.0.0.1", bench.proxies.ports[0])
+        body = END_TXN.encode_request(0, COMMIT)
+        head = struct.pack(">hhih", END_TXN.key, 0, 1, -1)
+        writer.write(struct.pack(">i", len(head) + len(body)) + head + body)
+        await asyncio.to_thread(delayed.wait_fired)
+        assert [each.answer for each in bench.proxies.journal.since(0)] == [Answer.WAITING]
+        writer.close()
+
+    with bench.faults.delay("EndTxn", 60_000) as delayed:
+        asyncio.run(leave())
+        bench.proxies.close()
+    assert [each.answer for each in bench.proxies.journal.since(0)] == [Answer.LOST]
 
 
 @pytest.mark.parametrize("text", [b"\x16\x03\x01 a handshake of TLS", b"\0\0\0\7abc"], ids=["tls", "short"])
