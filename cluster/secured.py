@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 DAYS: Final = 3650
 NODE_USER: Final = "fencepost-node"
 """As whom the nodes log in to each other."""
+CLIENTS: Final = "CLIENTS"
+"""The listener of clients."""
 MECHANISM: Final = "SCRAM-SHA-512"
 HOSTS: Final = ("127.0.0.1", "::1", "localhost")
 
@@ -36,24 +38,33 @@ class Secured(NamedTuple):
     files: dict[str, str]
 
 
-def secured(directory: str, node_count: int, port: int, users: Mapping[str, str] | None) -> Secured:
+def secured(
+    directory: str,
+    node_count: int,
+    port: int,
+    users: Mapping[str, str] | None = None,
+    *,
+    knows_clients: bool = True,
+) -> Secured:
     """A cluster of that many nodes in that folder. ``users``: password by name; None: no login is wanted.
 
-    Raises WrongUsage.
+    ``knows_clients``: those who do not log in show a certificate. Raises WrongUsage.
     """
     names = [f"node-{node_id}" for node_id in range(1, node_count + 1)]
-    files = _keys([*names, "client"] if users is None else names)
+    by_certificate = users is None and knows_clients
+    files = _keys([*names, "client"] if by_certificate else names)
     protocol = "SSL" if users is None else "SASL_SSL"
     lines = [
-        f"listener.security.protocol.map=CLIENTS:{protocol},CONTROLLER:SSL",
+        f"listener.security.protocol.map={CLIENTS}:{protocol},CONTROLLER:SSL",
         "ssl.keystore.type=PEM",
         "ssl.truststore.type=PEM",
         "ssl.truststore.location=../../tls/ca.pem",
-        "ssl.client.auth=required",
+        f"ssl.client.auth={'required' if knows_clients else 'none'}",
     ]
     trust = f"ssl.truststore.type=PEM\nssl.truststore.location={directory}/tls/ca.pem\n"
     if users is None:
         store = f"ssl.keystore.type=PEM\nssl.keystore.location={directory}/tls/client.pem\n"
+        store = store if by_certificate else ""
         files["clients/client.properties"] = f"security.protocol=SSL\n{store}{trust}"
     else:
         if NODE_USER in users:
@@ -75,7 +86,7 @@ def secured(directory: str, node_count: int, port: int, users: Mapping[str, str]
     own = {
         node_id: [
             (
-                f"listeners=CLIENTS://127.0.0.1:{port + node_id - 1},"
+                f"listeners={CLIENTS}://127.0.0.1:{port + node_id - 1},"
                 f"CONTROLLER://127.0.0.1:{port + 99 + node_id}"
             ),
             f"ssl.keystore.location=../../tls/node-{node_id}.pem",

@@ -10,6 +10,7 @@ from pathlib import Path
 from fencepost.client import ConsumerRecord
 from fencepost.testing.faults import Faults
 from fencepost.testing.running import STABLE_S_MAX, RunningCluster, Which
+from fencepost.testing.tls import TlsFiles
 from fencepost.wire.requests import ListedGroup, ListedTransaction
 
 
@@ -23,6 +24,11 @@ class AsyncCluster:
     def bootstrap(self) -> str:
         """What a Kafka client is given as ``bootstrap.servers``."""
         return self._plain.bootstrap
+
+    @property
+    def tls(self) -> TlsFiles:
+        """What a client needs for TLS."""
+        return self._plain.tls
 
     @property
     def faults(self) -> Faults:

@@ -19,12 +19,15 @@ from typing import Final
 from fencepost.cluster import local_cluster
 from fencepost.cluster.console import Failed, Unreadable, WrongUsage
 from fencepost.cluster.local_cluster import CONTROLLER_PORT_OFFSET, HOST
+from fencepost.cluster.secured import CLIENTS, Secured, secured
 from fencepost.settings.config import CONTROLLER_LISTENER, PLAINTEXT
+from fencepost.settings.config_values import SSL
 from fencepost.testing import reaper
 from fencepost.testing.async_cluster import AsyncCluster
 from fencepost.testing.held_ports import HeldPorts, NoPorts
 from fencepost.testing.proxy import Proxies
 from fencepost.testing.running import RunningCluster, fail, require_no_loop, text_of
+from fencepost.testing.tls import MUTUAL, TlsMode, files_of, proxy_ends, require_mode
 
 TESTING: Final = "fencepost.testing"
 PROXIED: Final = "PROXIED"
@@ -43,6 +46,8 @@ class Cluster:
     ``topics``      made before the block begins; see ``Topics``.
     ``config``      settings of every node (docs/configuration.md) by name.
     ``faults``      a proxy before each node, for ``cluster.faults``; clients are given its addresses.
+    ``tls``         True: by TLS, with an authority of its own; "mutual": clients show a certificate, too. See
+                    ``cluster.tls``. Needs the extra ``tls``.
     ``directory``   where the cluster is made and kept; otherwise it is temporary. It must not be there yet.
     """
 
@@ -53,6 +58,7 @@ class Cluster:
         topics: Topics = (),
         config: Mapping[str, object] | None = None,
         faults: bool = False,
+        tls: TlsMode = False,
         directory: str | os.PathLike[str] | None = None,
     ) -> None:
         self._node_count = nodes
@@ -60,6 +66,7 @@ class Cluster:
         settings = {TESTING: True, **(config or {})}
         self._overrides = [f"{name}={text_of(value)}" for name, value in settings.items()]
         self._has_faults = faults
+        self._tls: TlsMode = tls
         self._kept = None if directory is None else Path(directory).absolute()
         self._undo = contextlib.ExitStack()
 
@@ -94,6 +101,7 @@ class Cluster:
             return running
 
     def _start(self, undo: contextlib.ExitStack) -> RunningCluster:
+        require_mode(self._tls, has_faults=self._has_faults)
         if self._kept is not None and local_cluster.exists(self._kept):
             raise Failed(f"{self._kept} is a cluster already; one for tests is made anew")
         root = self._kept or Path(tempfile.mkdtemp(prefix="fencepost-"))
@@ -102,12 +110,18 @@ class Cluster:
         undo.callback(_end, reaper.start(str(root), keep=self._kept is not None))
         ports = HeldPorts(self._node_count, [PROXIED_PORT_OFFSET] if self._has_faults else [])
         undo.callback(ports.close)
-        proxies = self._proxies(ports.first, undo) if self._has_faults else None
-        own = {} if proxies is None else _proxied_listeners(ports.first, proxies.ports)
         home = self._kept or root / "cluster"
+        own, files = self._secured(home, ports.first)
+        proxies = self._proxies(ports.first, files, undo) if self._has_faults else None
+        if proxies is not None:
+            for node, lines in _proxied_listeners(ports.first, proxies.ports, by_tls=bool(self._tls)).items():
+                own[node] = _merged(own.get(node, []), lines)
         running = RunningCluster(
-            local_cluster.create_cluster(home, self._node_count, ports.first, self._overrides, own=own),
+            local_cluster.create_cluster(
+                home, self._node_count, ports.first, self._overrides, own=own, files=files
+            ),
             proxies,
+            files_of(self._tls, home),
         )
         undo.callback(running.kill_all)
         running.bring_up()
@@ -115,28 +129,42 @@ class Cluster:
             running.create_topic(name, partitions=partitions)
         return running
 
-    def _proxies(self, first_port: int, undo: contextlib.ExitStack) -> Proxies:
+    def _secured(self, home: Path, first_port: int) -> Secured:
+        if not self._tls:
+            return Secured({}, {})
+        local_cluster.require_node_count(self._node_count)
+        return secured(str(home), self._node_count, first_port, knows_clients=self._tls == MUTUAL)
+
+    def _proxies(self, first_port: int, files: Mapping[str, str], undo: contextlib.ExitStack) -> Proxies:
         first = first_port + PROXIED_PORT_OFFSET
-        proxies = Proxies([(HOST, first + node) for node in range(self._node_count)])
+        ends = proxy_ends(files, self._node_count) if self._tls else ()
+        proxies = Proxies([(HOST, first + node) for node in range(self._node_count)], ends)
         proxies.start()
         undo.callback(proxies.close)
         return proxies
 
 
-def _proxied_listeners(first_port: int, proxy_ports: Sequence[int]) -> dict[int, list[str]]:
+def _merged(lines: Sequence[str], later: Sequence[str]) -> list[str]:
+    """Settings, of which the later ones count."""
+    settings = dict(line.split("=", 1) for line in (*lines, *later))
+    return [f"{name}={value}" for name, value in settings.items()]
+
+
+def _proxied_listeners(first_port: int, proxy_ports: Sequence[int], *, by_tls: bool) -> dict[int, list[str]]:
     """Each node's listener for clients that come by the proxy; nodes among themselves have their own."""
     found = {}
+    direct, protocol = (CLIENTS, SSL) if by_tls else (PLAINTEXT, PLAINTEXT)
     for index, proxy_port in enumerate(proxy_ports):
         listeners = {
-            PLAINTEXT: first_port + index,
+            direct: first_port + index,
             PROXIED: first_port + PROXIED_PORT_OFFSET + index,
             CONTROLLER_LISTENER: first_port + CONTROLLER_PORT_OFFSET + index,
         }
         found[index + 1] = [
             "listeners=" + ",".join(f"{name}://{HOST}:{port}" for name, port in listeners.items()),
             f"advertised.listeners={PROXIED}://{HOST}:{proxy_port}",
-            "listener.security.protocol.map=" + ",".join(f"{name}:{PLAINTEXT}" for name in listeners),
-            f"inter.broker.listener.name={PLAINTEXT}",
+            "listener.security.protocol.map=" + ",".join(f"{name}:{protocol}" for name in listeners),
+            f"inter.broker.listener.name={direct}",
         ]
     return found
 

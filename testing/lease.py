@@ -19,9 +19,11 @@ from fencepost.testing.exactly_once import assert_exactly_once
 from fencepost.testing.faults import Faults
 from fencepost.testing.running import RunningCluster
 from fencepost.testing.timeline import timeline
+from fencepost.testing.tls import MUTUAL
 from fencepost.wire.k20065_explain_transaction import FenceExplained
 
-OPTIONS: Final = ("nodes", "config", "kill", "every")
+OPTIONS: Final = ("nodes", "config", "tls", "kill", "every")
+OF_A_CLUSTER: Final = {"nodes", "config", "tls"}
 EVERY_S: Final = 2.0
 WIDTH: Final = 100
 LOG_LINES: Final = 30
@@ -140,14 +142,17 @@ def leased(wanted: Mapping[str, Any], shared: Callable[[], RunningCluster]) -> I
     if unknown:
         raise ClusterFailed(f"the marker fencepost has no {', '.join(unknown)}; it has {', '.join(OPTIONS)}")
     with contextlib.ExitStack() as stack:
-        if "nodes" in wanted or "config" in wanted:
-            own = Cluster(nodes=wanted.get("nodes", 3), config=wanted.get("config"), faults=True)
+        if wanted.keys() & OF_A_CLUSTER:
+            tls = wanted.get("tls", False)
+            nodes, config = wanted.get("nodes", 3), wanted.get("config")
+            own = Cluster(nodes=nodes, config=config, faults=tls != MUTUAL, tls=tls)
             cluster = stack.enter_context(own)
         else:
             cluster = shared()
             stack.callback(_whole, cluster)
         lease = Lease(cluster)
-        stack.callback(_require_disarmed, lease)
+        if cluster.has_faults:
+            stack.callback(_require_disarmed, lease)
         if "kill" in wanted:
             stack.enter_context(Killer(cluster, wanted["kill"], every_s=wanted.get("every", EVERY_S)))
         yield lease

@@ -15,8 +15,9 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from fencepost.cluster.local_cluster import HOST
 from fencepost.records.invariant import CorruptData
 from fencepost.testing.faults import Fault, Faults
 from fencepost.testing.journal import Answer, Journal, Request, answered
@@ -31,6 +32,7 @@ from fencepost.wire.frame import (
 )
 from fencepost.wire.registry import APIS
 from fencepost.wire.requests import ApiError
+from fencepost.wire.tls import Tls
 
 _LENGTH: Final = struct.Struct(">i")
 _PRODUCE: Final = 0
@@ -49,13 +51,23 @@ class _Pending:
     version: int = 0
 
 
+class _Upstream(NamedTuple):
+    """A node, and the proxy's end of TLS towards it and its clients, if it speaks that."""
+
+    node: int
+    address: tuple[str, int]
+    tls: Tls | None
+
+
 class Proxies:
     """One listening address for each upstream one, served by a thread. ``ports`` are in their order."""
 
-    def __init__(self, upstreams: Sequence[tuple[str, int]]) -> None:
+    def __init__(self, upstreams: Sequence[tuple[str, int]], ends: Sequence[Tls] = ()) -> None:
+        """``ends``: where the upstreams speak TLS, each one's end of it."""
         self.faults = Faults()
         self.journal = Journal()
         self._upstreams = upstreams
+        self._ends: Sequence[Tls | None] = ends or (None,) * len(upstreams)
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         self._connections: set[_Connection] = set()
@@ -67,7 +79,7 @@ class Proxies:
         """Listen; ``ports`` is there on return."""
         self._thread.start()
         if not self._ready.wait(START_S_MAX) or len(self.ports) != len(self._upstreams):
-            raise OSError("the proxy could not listen on 127.0.0.1")
+            raise OSError(f"the proxy could not listen on {HOST}")
 
     def close(self) -> None:
         """Close every connection and listener."""
@@ -88,17 +100,18 @@ class Proxies:
 
     async def _listen(self) -> None:
         self._servers = []
-        for node, upstream in enumerate(self._upstreams, start=1):
+        each = zip(self._upstreams, self._ends, strict=True)
+        for upstream in [_Upstream(node, *of) for node, of in enumerate(each, start=1)]:
 
             async def accept(
                 reader: asyncio.StreamReader,
                 writer: asyncio.StreamWriter,
-                node: int = node,
-                upstream: tuple[str, int] = upstream,
+                upstream: _Upstream = upstream,
             ) -> None:
-                await self._accepted(reader, writer, node, upstream)
+                await self._accepted(reader, writer, upstream)
 
-            server = await asyncio.start_server(accept, "127.0.0.1", 0, limit=CHUNK)
+            shown = None if upstream.tls is None else upstream.tls.server("none")
+            server = await asyncio.start_server(accept, HOST, 0, limit=CHUNK, ssl=shown)
             self._servers.append(server)
             self.ports.append(int(server.sockets[0].getsockname()[1]))
 
@@ -106,10 +119,9 @@ class Proxies:
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        node: int,
-        upstream: tuple[str, int],
+        upstream: _Upstream,
     ) -> None:
-        connection = _Connection(self, reader, writer, node)
+        connection = _Connection(self, reader, writer, upstream.node)
         self._connections.add(connection)
         try:
             await connection.serve(upstream)
@@ -120,7 +132,7 @@ class Proxies:
         for server in self._servers:
             server.close()
         for connection in list(self._connections):
-            connection.close()
+            connection.abort()
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
@@ -157,10 +169,15 @@ class _Connection:
         self._raw = False
         self._upstream: asyncio.StreamWriter | None = None
 
-    async def serve(self, upstream: tuple[str, int]) -> None:
+    async def serve(self, upstream: _Upstream) -> None:
         """Until either side ends."""
         with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            answers, self._upstream = await asyncio.open_connection(*upstream, limit=CHUNK)
+            answers, self._upstream = await asyncio.open_connection(
+                *upstream.address,
+                limit=CHUNK,
+                ssl=None if upstream.tls is None else upstream.tls.client(),
+                server_hostname=None if upstream.tls is None else HOST,
+            )
             both = [
                 asyncio.ensure_future(self._requests(self._upstream)),
                 asyncio.ensure_future(self._answers(answers)),
@@ -181,6 +198,12 @@ class _Connection:
         for pending in self._pending:
             if pending.kept is not None and pending.kept.answer is Answer.WAITING:
                 pending.kept.answer = Answer.LOST
+
+    def abort(self) -> None:
+        """Close both sides now: TLS says goodbye in its own time, which a loop that ends does not have."""
+        for writer in (self._writer, self._upstream):
+            if writer is not None:
+                writer.transport.abort()
 
     async def _requests(self, upstream: asyncio.StreamWriter) -> None:
         while (frame := await self._frame(self._reader, upstream)) is not None:

@@ -4,23 +4,28 @@ import asyncio
 from typing import Final
 
 from fencepost.client import Consumer, ConsumerRecord, TopicPartition
+from fencepost.cluster.target import Target
 
 POLL_MS: Final = 100
 FETCH_WAIT_MS: Final = 50
 
 
-async def read_topic(bootstrap: str, topic: str, isolation: str, timeout_s: float) -> list[ConsumerRecord]:
+async def read_topic(brokers: Target, topic: str, isolation: str, timeout_s: float) -> list[ConsumerRecord]:
     """The records, by partition and offset.
 
     Raises TimeoutError if an end is not reached: for read_committed, a transaction is open before it. Raises
     UnknownTopic, Refused, NotReachable.
     """
-    async with Consumer(bootstrap) as outer:
+    async with Consumer(brokers.name, tls=brokers.tls) as outer:
         partitions = [TopicPartition(topic, each) for each in await outer.partitions_for(topic)]
         ends = await outer.end_offsets(partitions)
     found: list[ConsumerRecord] = []
     async with Consumer(
-        bootstrap, isolation_level=isolation, auto_offset_reset="earliest", fetch_max_wait_ms=FETCH_WAIT_MS
+        brokers.name,
+        tls=brokers.tls,
+        isolation_level=isolation,
+        auto_offset_reset="earliest",
+        fetch_max_wait_ms=FETCH_WAIT_MS,
     ) as consumer:
         consumer.assign(partitions)
         behind = set(partitions)

@@ -16,7 +16,7 @@ from fencepost.client import Admin, ClientError, ConsumerRecord
 from fencepost.cluster import leader_move, lifecycle, node_process, state
 from fencepost.cluster.console import Failed, Unreadable, WrongUsage
 from fencepost.cluster.local_cluster import HOST, LocalCluster, LocalNode
-from fencepost.cluster.target import controllers_of
+from fencepost.cluster.target import brokers_of, controllers_of
 from fencepost.records.types import NodeId
 from fencepost.testing.cluster_failed import ClusterFailed
 from fencepost.testing.faults import Faults
@@ -24,6 +24,7 @@ from fencepost.testing.journal import Request
 from fencepost.testing.node_faults import NodeFaults
 from fencepost.testing.proxy import Proxies
 from fencepost.testing.reading import read_topic
+from fencepost.testing.tls import TlsFiles
 from fencepost.wire.requests import ListedGroup, ListedTransaction
 
 T = TypeVar("T")
@@ -47,9 +48,12 @@ MARKERS_MISSING: Final = ("PrepareCommit", "PrepareAbort")
 class RunningCluster:
     """What ``with Cluster(...) as cluster`` gives. Its methods raise ClusterFailed."""
 
-    def __init__(self, local: LocalCluster, proxies: Proxies | None = None) -> None:
+    def __init__(
+        self, local: LocalCluster, proxies: Proxies | None = None, tls: TlsFiles | None = None
+    ) -> None:
         self._local = local
         self._proxies = proxies
+        self._tls = tls
         self._node_faults = NodeFaults(local)
         self.events: deque[tuple[float, str]] = deque(maxlen=EVENTS_MAX)
         if proxies is not None:
@@ -80,6 +84,18 @@ class RunningCluster:
         if self._proxies is None:
             return self._local.bootstrap
         return ",".join(f"{HOST}:{port}" for port in self._proxies.ports)
+
+    @property
+    def tls(self) -> TlsFiles:
+        """What a client needs for TLS."""
+        if self._tls is None:
+            raise ClusterFailed("this cluster is in the clear; write: Cluster(tls=True)")
+        return self._tls
+
+    @property
+    def has_faults(self) -> bool:
+        """Whether requests of clients go through proxies."""
+        return self._proxies is not None
 
     @property
     def faults(self) -> Faults:
@@ -219,13 +235,13 @@ class RunningCluster:
         Raises ClusterFailed if a transaction stays open before the end.
         """
         try:
-            return _run(lambda: read_topic(self._local.bootstrap, topic, isolation, timeout_s))
+            return _run(lambda: read_topic(brokers_of(self._local), topic, isolation, timeout_s))
         except (TimeoutError, ClientError) as error:
             fail(error)
 
     def explain(self, name: str) -> str:
         """A transactional id, ``TOPIC-PARTITION`` or producer id in sentences, as ``fencepost explain``."""
-        command = ["explain", name, "--bootstrap-server", self._local.bootstrap]
+        command = ["explain", name, "--dir", str(self._local.directory)]
         done = subprocess.run(
             [sys.executable, "-P", "-m", node_process.MODULE, *command],
             capture_output=True,
@@ -281,8 +297,10 @@ class RunningCluster:
     def ask(self, question: Callable[[Admin], Awaitable[T]]) -> T:
         """What an admin client finds out: ``cluster.ask(Admin.list_topics)``. Raises ClusterFailed."""
 
+        target = brokers_of(self._local)
+
         async def ask() -> T:
-            async with Admin(self._local.bootstrap, client_id="fencepost-testing") as admin:
+            async with Admin(target.name, client_id="fencepost-testing", tls=target.tls) as admin:
                 return await question(admin)
 
         try:

@@ -2,7 +2,6 @@
 
 import errno
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import uvloop
 
@@ -13,7 +12,7 @@ class CuttableLoop(uvloop.Loop):
     def __init__(self) -> None:
         super().__init__()
         self._cut: frozenset[tuple[str, int]] = frozenset()
-        self._dialed: WeakKeyDictionary[Any, tuple[str, int]] = WeakKeyDictionary()
+        self._dialed: list[tuple[Any, tuple[str, int]]] = []  # no weak references: TLS transports have none
 
     async def create_connection(
         self, protocol_factory: Any, host: Any = None, port: Any = None, **more: Any
@@ -22,7 +21,8 @@ class CuttableLoop(uvloop.Loop):
         self._require_uncut(host, port)
         made: Any = await super().create_connection(protocol_factory, host, port, **more)
         transport = made[0]
-        self._dialed[transport] = (host, port)
+        still_open = [each for each in self._dialed if not each[0].is_closing()]
+        self._dialed = [*still_open, (transport, (host, port))]
         if (host, port) in self._cut:
             transport.abort()
         return made
@@ -30,7 +30,7 @@ class CuttableLoop(uvloop.Loop):
     def cut_from(self, addresses: frozenset[tuple[str, int]]) -> None:
         """From now on exactly from these."""
         self._cut = addresses
-        for transport, address in list(self._dialed.items()):
+        for transport, address in self._dialed:
             if address in addresses:
                 transport.abort()
 

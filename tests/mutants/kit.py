@@ -111,6 +111,22 @@ KIT_MUTANTS: Final = (
         ("tests/node/test_testing_port.py::test_connections_to_where_it_is_cut_from_end_and_none_is_made",),
     ),
     Mutant(
+        "cut-forgets-connections",
+        "connections to an address that a node is cut off from are closed",
+        "wire/cuttable_loop.py",
+        "        self._dialed = [*still_open, (transport, (host, port))]\n",
+        "        self._dialed = still_open\n",
+        ("tests/node/test_testing_port.py::test_connections_to_where_it_is_cut_from_end_and_none_is_made",),
+    ),
+    Mutant(
+        "mutual-behind-a-proxy",
+        "clients' certificates beside a proxy that ends TLS are refused by name",
+        "testing/tls.py",
+        "    if mode == MUTUAL and has_faults:\n",
+        "    if False:\n",
+        ("tests/testing/test_cluster_tls.py::test_what_cannot_be_is_refused_by_name",),
+    ),
+    Mutant(
         "doubled-is-fine",
         "what came out twice is found",
         "testing/exactly_once.py",

@@ -5,6 +5,7 @@ import json
 import stat
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,11 @@ from fencepost.node.testing_port import FaultPort
 from fencepost.settings.config import ConfigError
 from fencepost.settings.short_path import short_path
 from fencepost.wire.cuttable_loop import CuttableLoop
+from fencepost.wire.tls import Tls, TlsSettings
+from tests.certificates import Authority
 from tests.settings.test_config import read
 
+STORY_S_MAX = 20.0
 NOW = Reading("boot", 1_000, 50_000)
 
 
@@ -41,7 +45,15 @@ def test_beside_a_listener_that_others_reach_it_is_refused() -> None:
         )
 
 
-def test_connections_to_where_it_is_cut_from_end_and_none_is_made(tmp_path: Path) -> None:
+def own_tls() -> Tls:
+    """Both ends of a connection: a key of an authority, which is trusted."""
+    authority = Authority()
+    signed = authority.sign("node-1")
+    return Tls(TlsSettings(key=signed.key, chain=signed.certificate, trusted=authority.certificate))
+
+
+@pytest.mark.parametrize("tls", [None, own_tls()], ids=["clear", "tls"])
+def test_connections_to_where_it_is_cut_from_end_and_none_is_made(tmp_path: Path, tls: Tls | None) -> None:
     deep = tmp_path / ("deep" * 20) / ("er" * 30)  # past what the name of a socket may have
     deep.mkdir(parents=True)
 
@@ -56,21 +68,23 @@ def test_connections_to_where_it_is_cut_from_end_and_none_is_made(tmp_path: Path
             writer.close()
             closed.set()
 
-        server = await asyncio.start_server(accept, "127.0.0.1", 0)
+        shown = None if tls is None else tls.server("none")
+        server = await asyncio.start_server(accept, "127.0.0.1", 0, ssl=shown)
         here = server.sockets[0].getsockname()
+        dial = partial(asyncio.open_connection, *here, ssl=None if tls is None else tls.client())
         async with port.listening():
             assert stat.S_IMODE((deep / "testing.sock").stat().st_mode) == 0o600
-            reader, _ = await asyncio.open_connection(*here)
+            reader, _ = await dial()
             (deep / "testing.json").write_text(json.dumps({"cut": [here], "advanced_ms": 7}))
             assert await told(deep) == {"cut": [list(here)], "advanced_ms": 7}
             assert await reader.read() == b""
             await closed.wait()
             with pytest.raises(ConnectionRefusedError, match="cut off from 127"):
-                await asyncio.open_connection(*here)
+                await dial()
             (deep / "testing.json").write_text(json.dumps({"advanced_ms": 9}))
             await told(deep)
-            _, writer = await asyncio.open_connection(*here)
-            writer.close()
+            _, writer = await dial()
+            writer.transport.abort()
         assert port.clocks() == Reading("boot", 1_009, 50_009)
         assert moved == [7, 2]
         assert not (deep / "testing.sock").exists()
@@ -80,7 +94,7 @@ def test_connections_to_where_it_is_cut_from_end_and_none_is_made(tmp_path: Path
     with asyncio.Runner(loop_factory=CuttableLoop) as runner:
         loop = runner.get_loop()
         assert isinstance(loop, CuttableLoop)
-        runner.run(story(loop))
+        runner.run(asyncio.wait_for(story(loop), STORY_S_MAX))
 
 
 async def told(directory: Path) -> object:

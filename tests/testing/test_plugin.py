@@ -92,7 +92,7 @@ def test_right_applications_pass_while_leaders_die_and_failing_tests_are_explain
     assert "'forgetful' still has an open transaction: producer" in done.stdout
     assert "fencepost: node 1, running" in done.stdout
     assert "left armed by the test: disconnect(Produce), fired 0 times" in done.stdout
-    assert "the marker fencepost has no killl; it has nodes, config, kill, every" in done.stdout
+    assert "the marker fencepost has no killl; it has nodes, config, tls, kill, every" in done.stdout
 
 
 def test_the_example_without_pytest_runs(tmp_path: Path) -> None:
