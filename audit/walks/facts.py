@@ -42,6 +42,11 @@ class CopyFacts:
         """Where it begins, by its checkpoint and by the names of its segments."""
         return max(self.log_start or 0, self.segment_first or 0)
 
+    @property
+    def is_beyond_itself(self) -> bool:
+        """Whether its checkpoint says that it begins behind the end of what it has."""
+        return self.log_start is not None and self.log_start > self.read_end > 0
+
 
 @dataclass(slots=True)
 class LogFacts:

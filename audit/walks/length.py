@@ -41,7 +41,7 @@ def _beyond(where: dict[str, Any], copy: CopyFacts, name: str) -> Iterator[Found
         said = f"leader epoch {copy.epochs[-1]} begins at {start}, the copy ends at {copy.end}{why}"
         yield found("integrity", "leader_epochs", said, kind=kind, subject=f"offset {start}", offset=start,
                     path=copy.epoch_path, **at)  # fmt: skip
-    if copy.log_start is not None and copy.log_start > copy.read_end > 0:
+    if copy.is_beyond_itself:
         said = f"the copy begins at {copy.log_start} by its checkpoint, and ends at {copy.read_end}{why}"
         yield found("replicas", "start", said, kind=kind, subject=f"offset {copy.log_start}",
                     offset=copy.log_start, path=name, **at)  # fmt: skip

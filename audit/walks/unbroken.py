@@ -93,12 +93,9 @@ class Unbroken:
 
     def end(self) -> list[Found]:
         """The row of kind "log", and what was before its first offset."""
-        first = self._first
-        if first is not None and not self._log.is_compacted:
-            begins = [copy.first for copy in self._log.copies.values()]
-            first = max(first, *begins)  # what a copy has below it is on its way out
+        first = self._begins()
         rows: list[Found] = []
-        if first is not None and first > 0 and not self._log.is_compacted:
+        if first > 0 and not self._log.is_compacted:
             kind = UNKNOWN if self._log.is_tiered else NOTE
             more = ": it is in the remote storage" if self._log.is_tiered else ""
             said = f"what was before the first offset that is kept, {first}{more}"
@@ -107,7 +104,7 @@ class Unbroken:
         end = max(self._end, 0)
         nodes = [copy.node for copy in self._log.copies.values()]
         rows.append({
-            "kind": "log", **self._where, "node": min(nodes, default=-1), "offset": first or 0,
+            "kind": "log", **self._where, "node": min(nodes, default=-1), "offset": first,
             "end_offset": min(self._known_end, end), "log_end": end, "unbroken_offset": self._unbroken,
             "at_ms": self._server_ms if self._server_ms >= 0 else None,
             "first_ms": self._broken_ms if self._broken_ms >= 0 else None,
@@ -115,6 +112,19 @@ class Unbroken:
             "stopped": end <= self._known_end and self._is_stopped(end),
         })  # fmt: skip
         return rows
+
+    def _begins(self) -> int:
+        """The first offset that is kept: what a copy has below that of another is on its way out.
+
+        Where nothing is kept the log begins and ends where its copies do.
+        """
+        copies = self._log.copies.values()
+        if self._first is None:
+            begins = [copy.first for copy in copies if not copy.is_beyond_itself]
+            self._first = self._end = self._unbroken = max(begins, default=0)
+        elif not self._log.is_compacted:
+            return max(self._first, *(copy.first for copy in copies))
+        return self._first
 
     def _is_stopped(self, end: int) -> bool:
         """Whether nothing can follow: a copy that reaches the end is stopped, and no replica is elsewhere."""

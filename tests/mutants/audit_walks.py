@@ -215,6 +215,22 @@ AUDIT_WALKS: Final = (
         (STORY + "[a-record-has-the-producer-id-of-another-id]",),
     ),
     Mutant(
+        "empty-logs-begin-at-none",
+        "a log of which retention kept nothing begins where its copies do: what was before it is not missing",
+        "audit/walks/unbroken.py",
+        "            begins = [copy.first for copy in copies if not copy.is_beyond_itself]\n",
+        "            begins = [0]\n",
+        (WALKS + "test_copies.py::test_a_log_of_which_nothing_is_kept_begins_and_ends_where_its_copies_do",),
+    ),
+    Mutant(
+        "empty-logs-begin-at-a-wrong-checkpoint",
+        "a checkpoint that says that a log begins behind its end is wrong, and no start of the log",
+        "audit/walks/unbroken.py",
+        " if not copy.is_beyond_itself]\n",
+        "]\n",
+        (WALKS + "test_one_copy.py::test_what_is_found_in_a_copy[sizes0-a-copy-begins-beyond-its-end]",),
+    ),
+    Mutant(
         "times-beside-a-hole",
         "a hole in the log is where its marker is missing, if all before it are older than their decisions",
         "audit/walks/align.py",

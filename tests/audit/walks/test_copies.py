@@ -316,6 +316,19 @@ def test_below_the_latest_start_of_any_copy_nothing_is_kept() -> None:
     assert log_of(judged(dead, live))["offset"] == 40
 
 
+@pytest.mark.parametrize("topic", ["orders", "__consumer_offsets"])
+def test_a_log_of_which_nothing_is_kept_begins_and_ends_where_its_copies_do(topic: str) -> None:
+    copies = [Directory(node, topic=topic) for node in (1, 2, 3)]
+    for each in copies[:2]:
+        each.fact("segment", 189, 0)
+    copies[2].end = 160
+    copies[2].fill(2).fact("log-start", 180)
+    if topic != "orders":
+        copies[0].fact("compacted")
+    row = log_of(judged(*copies))
+    assert [row[name] for name in ("offset", "end_offset", "log_end", "unbroken_offset")] == [189] * 4
+
+
 def test_what_one_copy_lacks_another_shows() -> None:
     first, second, third = three()
     del first.batches[2]
