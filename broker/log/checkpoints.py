@@ -6,7 +6,8 @@ Source   Kafka LeaderEpochFileCache, LeaderEpochCheckpointFile, PartitionMetadat
 import base64
 import binascii
 import os
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -43,6 +44,20 @@ class LeaderEpochs:
     def latest(self) -> Term:
         """The newest epoch, NO_EPOCH without one."""
         return self._starts[-1][0] if self._starts else NO_EPOCH
+
+    @property
+    def begins(self) -> Sequence[Offset]:
+        """Where each epoch begins, ascending."""
+        return [start for _, start in self._starts]
+
+    def begins_inside(self, first: Offset, end: Offset) -> bool:
+        """An epoch begins behind ``first``, before ``end``; the oldest may: the log may begin there."""
+        number = bisect_left(self._starts, first + 1, lo=1, key=lambda line: line[1])
+        return number < len(self._starts) and self._starts[number][1] < end
+
+    def forget_all(self) -> None:
+        """No epoch is known."""
+        self._starts = []
 
     def assign(self, epoch: Term, offset: Offset, *, save: bool = True) -> None:
         """The batch at ``offset`` is of ``epoch``, which is at least the newest."""

@@ -15,13 +15,13 @@ Source          Kafka LogLoader; docs/kafka-notes.md C5.
 
 import re
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 from uuid import UUID
 
 from fencepost.broker.log import segment_sums
 from fencepost.broker.log.checkpoints import (
-    EPOCHS_FILE,
     LeaderEpochs,
     load_cleaned_end,
     load_topic_id,
@@ -29,6 +29,7 @@ from fencepost.broker.log.checkpoints import (
     sync_path,
 )
 from fencepost.broker.log.damage import Damage, DamagedLog, damage_at, too_short
+from fencepost.broker.log.epoch_check import difference, read_epochs
 from fencepost.broker.log.producer_snapshot import decode_producers
 from fencepost.broker.log.producer_state import Producer, ProducerStates
 from fencepost.broker.log.read_ahead import ReadAhead
@@ -80,7 +81,7 @@ def recover(directory: Path, index_interval_bytes: int, now_ms: int, machine_wen
     log.segments = [Segment(directory, segment.base) for segment in list_segments(directory)]
     log.epochs_known = log.epochs.load()
     if not log.epochs_known and any(segment.size for segment in log.segments):
-        _read_epochs(log)
+        log.repairs.append(read_epochs(log.epochs, log.segments))
     _open_segments(log)
     log.epochs.save(durable=log.epochs.forget_after(log.end))
     for segment in log.segments[:-1]:
@@ -170,12 +171,25 @@ def _open_segments(log: Recovered) -> None:
             segment_sums.end_indexes(segment.path)
         if is_changed:
             segment_sums.forget_batches(held.path)  # all are sound: an earlier version cut and filled it
+    _check_epochs(log, point)
     log.states.restore(table)
     log.end = _read_again(log, point, None)
     log.durable_end = point
     for segment in _from(log.segments, point):
         if segment_sums.changed_index(segment.path, segment_sums.load_sums(segment.path)):
             segment_sums.end_indexes(segment.path)  # a newer snapshot, which was lost, summed more
+
+
+def _check_epochs(log: Recovered, point: Offset) -> None:
+    """The file of epochs is right, or made again from batches that are. Raises DamagedLog."""
+    differ = partial(difference, log.epochs, log.segments, point, machine_went_down=log.machine_went_down)
+    found = differ()
+    if found is not None and found.is_of_the_file:
+        log.repairs.append(read_epochs(log.epochs, log.segments))
+        found = differ()
+    if found is not None:
+        segment, placed, reason = found
+        raise _damaged(log, _damage(segment.path, placed.position, placed.base_offset, reason))
 
 
 def _from(segments: list[Segment], offset: Offset) -> list[Segment]:
@@ -217,10 +231,13 @@ def _newest_snapshot(log: Recovered) -> tuple[Offset, _Table]:
     start = log.segments[0].base if log.segments else LOG_START
     while log.snapshots:
         offset = log.snapshots[-1]
+        path = snapshot_path(log.directory, offset)
         try:
-            table = decode_producers(snapshot_path(log.directory, offset).read_bytes())
+            table = decode_producers(path.read_bytes())
         except CorruptData as error:
-            _drop_snapshot(log, offset, str(error))
+            path.unlink()
+            log.snapshots.remove(offset)
+            log.repairs.append(f"{path.name}: removed, {error}")
             continue
         return max(offset, start), table
     if start > LOG_START:
@@ -237,23 +254,6 @@ def _snapshot_before(log: Recovered, offset: Offset) -> tuple[Offset, _Table]:
             except CorruptData:
                 continue
     return log.segments[0].base, {}
-
-
-def _drop_snapshot(log: Recovered, offset: Offset, reason: str) -> None:
-    path = snapshot_path(log.directory, offset)
-    path.unlink()
-    log.snapshots.remove(offset)
-    log.repairs.append(f"{path.name}: removed, {reason}")
-
-
-def _read_epochs(log: Recovered) -> None:
-    log.repairs.append(f"{EPOCHS_FILE}: made again from the batches")
-    for segment in log.segments:
-        try:
-            for placed in segment.walk():
-                log.epochs.assign(placed.leader_epoch, placed.base_offset, save=False)
-        except CorruptData:
-            return  # a torn end or damage, which is read again
 
 
 def _first_senseless(log: Recovered, point: Offset) -> Offset | None:

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from fencepost.broker.log.checkpoints import LeaderEpochs, load_cleaned_end, sync_path
 from fencepost.broker.log.damage import Damage, damage_at, too_short, whole_batches
+from fencepost.broker.log.epoch_check import difference
 from fencepost.broker.log.read_ahead import ReadAhead
 from fencepost.broker.log.recovery import lost_segment, snapshot_path, snapshots_in
 from fencepost.broker.log.segment import SUFFIXES, Segment
@@ -56,7 +57,8 @@ def inspect(directory: Path, *, machine_went_down: bool) -> Inspected:
     segments = [Segment(directory, each.base) for each in list_segments(directory)]
     start = segments[0].base if segments else LOG_START
     point = max(snapshots_in(directory), default=start)
-    known = _Known(point, load_cleaned_end(directory), _epochs(directory), machine_went_down)
+    epochs = _epochs(directory, segments, point, machine_went_down=machine_went_down)
+    known = _Known(point, load_cleaned_end(directory), epochs, machine_went_down)
     end = start
     torn: str | None = None
     damage: Damage | None = None
@@ -142,9 +144,15 @@ class _Known(NamedTuple):
     machine_went_down: bool
 
 
-def _epochs(directory: Path) -> LeaderEpochs | None:
+def _epochs(
+    directory: Path, segments: list[Segment], point: Offset, *, machine_went_down: bool
+) -> LeaderEpochs | None:
+    """As the file has them; None: the next start makes it again from the batches."""
     epochs = LeaderEpochs(directory)
-    return epochs if epochs.load() else None
+    if not segments or not epochs.load():
+        return None
+    found = difference(epochs, segments, point, machine_went_down=machine_went_down)
+    return None if found is not None and found.is_of_the_file else epochs
 
 
 def _read(segment: Segment, expected: Offset, known: _Known) -> tuple[int, Offset, CorruptData | None]:

@@ -6,6 +6,7 @@ from tests.mutants.damage import REMEMBERED
 from tests.mutants.mutant import Mutant
 
 CHANGED: Final = "tests/broker/log/test_changed_files.py::"
+EPOCHS: Final = "tests/broker/log/test_epoch_check.py::"
 ACTIVE: Final = "tests/broker/log/test_active_segment.py::"
 SUMS: Final = "tests/broker/log/test_segment_sums.py::"
 STALE: Final = "tests/broker/log/test_stale_sums.py::"
@@ -284,6 +285,70 @@ PARTITION_LOGS: Final = (
         "                if why is not None:\n",
         "                if False:\n",
         (ACTIVE + "test_below_the_recovery_point_every_flipped_bit_is_named_and_kept",),
+    ),
+    Mutant(
+        "epochs-file-believed",
+        "the file of epochs is held against the batches before it answers",
+        "broker/log/recovery.py",
+        "    _check_epochs(log, point)\n",
+        "",
+        (EPOCHS + "test_whichever_bit_of_the_file_flips_epochs_are_those_of_the_batches",),
+    ),
+    Mutant(
+        "epochs-file-believed-behind-the-recovery-point",
+        "two batches that the file of epochs contradicts outnumber it",
+        "broker/log/epoch_check.py",
+        "    return next(behind, None) and next(behind, None)\n",
+        "    return None\n",
+        (EPOCHS + "test_whichever_bit_flips_of_the_file_of_a_log_that_was_killed",),
+    ),
+    Mutant(
+        "epochs-that-begin-inside-a-batch",
+        "an epoch that begins inside a batch is none",
+        "broker/log/epoch_check.py",
+        "                if epochs.begins_inside(base, placed.end):\n",
+        "                if False:\n",
+        (EPOCHS + "test_whichever_bit_flips_of_the_file_of_a_log_that_was_killed",),
+    ),
+    Mutant(
+        "epochs-of-a-lost-machine-believed",
+        "after a crash of the machine, too, no batch is of an epoch before that of its line",
+        "broker/log/epoch_check.py",
+        "is_written or epoch < epochs.at(base)",
+        "is_written",
+        (EPOCHS + "test_whichever_bit_flips_of_the_file_of_a_log_that_was_killed",),
+    ),
+    Mutant(
+        "epochs-of-one-batch-believed",
+        "one batch behind the recovery point does not outnumber the file of epochs",
+        "broker/log/epoch_check.py",
+        "    return next(behind, None) and next(behind, None)\n",
+        "    return next(behind, None)\n",
+        (CHANGED + "test_an_epoch_that_the_file_settles_is_not_taken_from_the_batch",),
+    ),
+    Mutant(
+        "epochs-of-changed-batches",
+        "the file of epochs counts where the batches are not as they were summed",
+        "broker/log/epoch_check.py",
+        "        return is_as_summed(self.segment.path, load_sums(self.segment.path).batches)\n",
+        "        return True\n",
+        (EPOCHS + "test_a_batch_that_changed_is_not_taken_for_a_file_that_did",),
+    ),
+    Mutant(
+        "epochs-file-believed-by-a-repair",
+        "a repair cuts nothing that the next start mends by itself",
+        "broker/log/repair.py",
+        "    return None if found is not None and found.is_of_the_file else epochs\n",
+        "    return epochs\n",
+        (EPOCHS + "test_whichever_bit_of_the_file_flips_epochs_are_those_of_the_batches",),
+    ),
+    Mutant(
+        "epochs-file-checked-without-bound",
+        "a start checks so many lines of the file of epochs",
+        "broker/log/epoch_check.py",
+        "epochs.begins[-LINES_MAX:]",
+        "epochs.begins",
+        (EPOCHS + "test_a_start_looks_at_so_many_lines",),
     ),
     Mutant(
         "active-segment-read-at-every-start",
