@@ -165,7 +165,7 @@ def _log_directory(root: Path, home: Path) -> tuple[str, str]:
 def _identity(root: Path) -> tuple[str, str]:
     """Raises StorageError."""
     identity = read_identity(root)
-    return f"node {identity.node_id} of cluster {identity.cluster_id}", ""
+    return f"node {identity.node_id} of cluster {identity.cluster_id}", identity.bootstrap_fault
 
 
 def _clock(root: Path) -> tuple[str, str]:

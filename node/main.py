@@ -88,6 +88,8 @@ def run_node(config: NodeConfig, identity: Identity) -> int:
              StorageError, StoreInUse, OSError: the directory, or a port.
     """
     log = open_log(config)
+    if identity.bootstrap_fault:
+        log.error("bootstrap_damaged", reason=identity.bootstrap_fault, next="the store knows what it said")
     identity = _with_its_store(config, identity, log)
     _raise_files_limit()
     try:

@@ -4,6 +4,7 @@ Files       ``meta.properties``: cluster id, node id, directory id, as Kafka wri
             ``bootstrap.json``: the voters' directory ids at the cluster's birth, and the log level that it is
             born at, {"voters": {"1": "<id>"}, "log_level": 1}; no level is 0. With SCRAM users (``users``) it
             is a secret. Without the file the directory belongs to a broker, or to a voter to be readmitted.
+            Once the node has a store, which knows what the file said, one that cannot be read is passed over.
 Directory   ``directory.id`` names the directory and its partition logs. Only ``storage format`` gives one.
 Voter       ``fencepost.voter.id`` names the store: who votes. It is written once it is another id.
 Store       once the node has a store, meta.properties says so, and the store says whose it is: a node whose
@@ -73,6 +74,7 @@ class Identity:
     log_level: int = 0  # of a cluster that is born with ``initial_voters``
     users: tuple[UserScramCredentialRecord, ...] = ()  # the same
     has_store: bool = False
+    bootstrap_fault: str = ""  # why bootstrap.json could not be read; the store knows what it said
 
 
 def random_id() -> UUID:
@@ -209,7 +211,8 @@ def read_identity(path: Path) -> Identity:
         if pairs["version"] != "1":
             raise ValueError(f"expected version=1, got version={pairs['version']}")
         parse_id(pairs["cluster.id"])
-        initial_voters, log_level, users = _read_bootstrap(path / BOOTSTRAP)
+        has_store = pairs.get(_HAS_STORE) == "true" and pairs.get(_NO_STORE_YET) != "true"
+        (initial_voters, log_level, users), fault = _bootstrap(path / BOOTSTRAP, has_store=has_store)
         return Identity(
             cluster_id=pairs["cluster.id"],
             node_id=NodeId(int(pairs["node.id"])),
@@ -218,7 +221,8 @@ def read_identity(path: Path) -> Identity:
             initial_voters=initial_voters,
             log_level=log_level,
             users=users,
-            has_store=pairs.get(_HAS_STORE) == "true" and pairs.get(_NO_STORE_YET) != "true",
+            has_store=has_store,
+            bootstrap_fault=fault,
         )
     except KeyError as missing:
         raise NotFormatted(f"{file}: {missing.args[0]} is missing") from None
@@ -239,9 +243,25 @@ def require_identity(path: Path, found: Identity, *, cluster_id: str | None, nod
         )
 
 
-def _read_bootstrap(
-    file: Path,
-) -> tuple[dict[NodeId, UUID] | None, int, tuple[UserScramCredentialRecord, ...]]:
+_Bootstrap = tuple[dict[NodeId, UUID] | None, int, tuple[UserScramCredentialRecord, ...]]
+
+
+def _bootstrap(file: Path, *, has_store: bool) -> tuple[_Bootstrap, str]:
+    """What the file says; what is wrong with it, if a store, which knows what it said, makes up for it.
+
+    Raises NotFormatted.
+    """
+    try:
+        return _read_bootstrap(file), ""
+    except (OSError, ValueError) as error:
+        if has_store:
+            return (None, 0, ()), f"{file}: {error}"
+        raise NotFormatted(
+            f"{file}: {error}. It is the same in the directory of each first voter: copy it from another one"
+        ) from error
+
+
+def _read_bootstrap(file: Path) -> _Bootstrap:
     if not file.exists():
         return None, 0, ()
     content = json.loads(_read(file))

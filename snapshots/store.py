@@ -37,6 +37,7 @@ from fencepost.snapshots.rows import (
     scan_rows,
 )
 from fencepost.snapshots.scrub import Scrub
+from fencepost.snapshots.store_pages import require_sound_pages
 from fencepost.snapshots.sums import (
     MODULUS,
     NOT_SEALED,
@@ -89,9 +90,14 @@ class Store:
 
     @classmethod
     def open(cls, directory: Path, *, sync: bool = True) -> "Store":
-        """Open or create. Raises StoreInUse. ``sync=False`` is for simulations only."""
+        """Open or create. Raises StoreInUse, StoreDamaged. ``sync=False`` is for simulations only."""
         directory.mkdir(parents=True, exist_ok=True)
         lock_fd = _locked(directory)
+        try:
+            require_sound_pages(directory)
+        except (StoreDamaged, OSError):
+            os.close(lock_fd)
+            raise
         env = lmdb.open(
             str(directory),
             map_size=MAP_BYTES,

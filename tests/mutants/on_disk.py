@@ -274,6 +274,46 @@ VERIFIED: Final = (
         "                if False:\n",
         ("tests/quorum/test_archive_damage.py::test_an_archive_whose_first_names_were_lost_begins_again",),
     ),
+    Mutant(
+        "pages-not-read",
+        "no page that breaks LMDB's rules is opened by it",
+        "snapshots/store.py",
+        "            require_sound_pages(directory)\n",
+        "            pass\n",
+        ("tests/snapshots/test_store_pages.py::test_a_store_with_a_broken_page_is_not_opened",),
+    ),
+    Mutant(
+        "pages-lost-room-is-damage",
+        "pages that nothing reaches are no damage",
+        "snapshots/store_pages.py",
+        "if _LOST_ROOM not in each",
+        "if each",
+        ("tests/snapshots/test_store_pages.py::test_pages_that_nothing_reaches_are_lost_room_and_no_damage",),
+    ),
+    Mutant(
+        "pages-broken-and-still-locked",
+        "a store that is not opened is not locked",
+        "snapshots/store.py",
+        "        except (StoreDamaged, OSError):\n            os.close(lock_fd)\n",
+        "        except (StoreDamaged, OSError):\n",
+        ("tests/snapshots/test_store_pages.py::test_a_store_with_a_broken_page_is_not_opened",),
+    ),
+    Mutant(
+        "bootstrap-wanted-of-a-store",
+        "a changed bootstrap.json keeps no node from its start that has a store",
+        "settings/node_identity.py",
+        "        if has_store:\n            return (None",
+        "        if False:\n            return (None",
+        ("tests/settings/test_node_identity.py::test_what_a_store_knows_need_not_be_read_again",),
+    ),
+    Mutant(
+        "bootstrap-passed-over-at-the-birth",
+        "a node without a store starts with the file that says who its cluster is",
+        "settings/node_identity.py",
+        "        if has_store:\n            return (None",
+        "        if True:\n            return (None",
+        ("tests/settings/test_node_identity.py::test_half_an_identity_is_none",),
+    ),
 )
 
 ON_DISK: Final = (*SNAPSHOTS, *VERIFIED)

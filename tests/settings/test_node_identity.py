@@ -148,7 +148,7 @@ META = f"version=1\ncluster.id={CLUSTER}\nnode.id=1\ndirectory.id={id_text(VOTER
         ),
         pytest.param(META.replace("node.id=1", "node.id=x"), None, META_PROPERTIES, id="node-id-a-word"),
         pytest.param(META.replace(CLUSTER, "me"), None, "expected an id", id="cluster-id-no-uuid"),
-        pytest.param(META, "{", META_PROPERTIES, id="torn-bootstrap"),
+        pytest.param(META, "{", "bootstrap.json: .* copy it from another one", id="torn-bootstrap"),
         pytest.param(META, '{"voters": []}', "voters", id="bootstrap-without-voters"),
         pytest.param("#" * (FILE_BYTES_MAX + 1), None, "larger than", id="one-byte-too-large"),
     ],
@@ -168,6 +168,21 @@ def test_a_file_of_the_greatest_size_is_read(tmp_path: Path) -> None:
     padding = "#" * (FILE_BYTES_MAX - len(META))
     (tmp_path / META_PROPERTIES).write_text(META + padding)
     assert read_identity(tmp_path).cluster_id == CLUSTER
+
+
+@pytest.mark.parametrize("content", [b"{", b"\xff", b"{}", b"[]", b'{"voters": {"1": "x"}}'])
+def test_what_a_store_knows_need_not_be_read_again(tmp_path: Path, content: bytes) -> None:
+    """Of the cluster's birth: a bit of it flips long after."""
+    born = format_directory(tmp_path, CLUSTER, NodeId(1), initial_voters=VOTERS)
+    remember_store(tmp_path, born)
+    (tmp_path / BOOTSTRAP).write_bytes(content)
+    found = read_identity(tmp_path)
+    assert str(tmp_path / BOOTSTRAP) in found.bootstrap_fault
+    assert replace(found, bootstrap_fault="") == replace(
+        born, has_store=True, initial_voters=None, log_level=0
+    )
+    without_store(tmp_path, found)
+    assert read_identity(tmp_path).bootstrap_fault == ""
 
 
 def test_a_directory_without_its_store_is_a_new_one(tmp_path: Path) -> None:
