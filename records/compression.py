@@ -31,6 +31,8 @@ SNAPPY: Final = 2
 LZ4: Final = 3
 ZSTD: Final = 4
 
+LZ4_LEVEL_FAST: Final = 9  # Kafka's default, by which it takes the fast compressor, not the one with levels
+
 BY_NAME: Final = {"uncompressed": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
 """Kafka's names of them, as ``compression.type`` has them."""
 
@@ -56,20 +58,21 @@ def decompress(codec: int, body: bytes, bytes_max: int = DECOMPRESSED_BYTES_MAX)
     return _CODECS[codec](body, bytes_max)
 
 
-def compress(codec: int, body: bytes) -> bytes:
+def compress(codec: int, body: bytes, level: int | None = None) -> bytes:
     """The records ``body`` as a batch of that codec holds them. Inverse: ``decompress``.
 
+    ``level``: Kafka's ``compression.*.level``; None: the library's. Snappy has none.
     Snappy is written in xerial's frames and LZ4 in frames of independent blocks: what every reader knows.
     Raises   KeyError: no codec has that number.
     """
-    return _WRITERS[codec](body)
+    return _WRITERS[codec](body, level)
 
 
-def _write_gzip(body: bytes) -> bytes:
-    return zlib.compress(body, wbits=31)
+def _write_gzip(body: bytes, level: int | None) -> bytes:
+    return zlib.compress(body, -1 if level is None else level, wbits=31)
 
 
-def _write_snappy(body: bytes) -> bytes:
+def _write_snappy(body: bytes, _level: int | None) -> bytes:
     parts = [_XERIAL, _I32.pack(1), _I32.pack(1)]
     for start in range(0, len(body), _XERIAL_BLOCK_BYTES):
         block = bytes(cramjam.snappy.compress_raw(body[start : start + _XERIAL_BLOCK_BYTES]))
@@ -77,14 +80,15 @@ def _write_snappy(body: bytes) -> bytes:
     return b"".join(parts)
 
 
-def _write_lz4(body: bytes) -> bytes:
-    compressor = cramjam.lz4.Compressor(content_checksum=False, block_linked=False)
+def _write_lz4(body: bytes, level: int | None) -> bytes:
+    known = None if level == LZ4_LEVEL_FAST else level
+    compressor = cramjam.lz4.Compressor(known, content_checksum=False, block_linked=False)
     compressor.compress(body)
     return bytes(compressor.finish())
 
 
-def _write_zstd(body: bytes) -> bytes:
-    return bytes(cramjam.zstd.compress(body))
+def _write_zstd(body: bytes, level: int | None) -> bytes:
+    return bytes(cramjam.zstd.compress(body, level))
 
 
 def _gzip(body: bytes, bytes_max: int) -> bytearray:

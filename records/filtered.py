@@ -124,11 +124,11 @@ def empty_batch(header: BatchHeader) -> bytes:
     return _encoded(header, header.attributes & _KEPT_EMPTY, _NO_TIMESTAMP, header.max_timestamp_ms, 0, b"")
 
 
-def recompressed(batch: bytes, header: BatchHeader, codec: int) -> bytes:
+def recompressed(batch: bytes, header: BatchHeader, codec: int, level: int | None = None) -> bytes:
     """The batch with its records compressed by another codec, or not at all. Raises CorruptData, KeyError."""
     records = opened(batch, header)
     if codec != NONE:
-        records = compress(codec, records)
+        records = compress(codec, records, level)
     attributes = header.attributes & ~COMPRESSION | codec
     base_ms, max_ms = header.base_timestamp_ms, header.max_timestamp_ms
     return _encoded(header, attributes, base_ms, max_ms, header.record_count, records)

@@ -1,9 +1,11 @@
 """Which segments of a log are full, and which are past their time.
 
-Settings ``segment.bytes``, ``segment.ms``, ``retention.ms``, ``retention.bytes``, ``max.compaction.lag.ms``.
+Settings ``segment.*``, ``retention.ms``, ``retention.bytes``, ``max.compaction.lag.ms``.
+Jitter   is a hash of the partition and the segment's first offset: the same at each look and each start.
 Source   Kafka UnifiedLog (maybeRoll, deletableSegments), LogConfig.maxSegmentMs.
 """
 
+import hashlib
 import itertools
 from collections.abc import Sequence
 
@@ -21,13 +23,26 @@ def waited_ms(segment: Segment, now_ms: int) -> int:
 
 def is_overdue(active: Segment, config: LogConfig, now_ms: int) -> bool:
     """The active segment is to be full because of its age: a cleaner never takes the active one."""
-    bound_ms = min(config.segment_ms, config.max_compaction_lag_ms) if config.compact else config.segment_ms
+    bound_ms = config.segment_ms - jitter_ms(active, config)
+    if config.compact:
+        bound_ms = min(bound_ms, config.max_compaction_lag_ms)
     return waited_ms(active, now_ms) > bound_ms
+
+
+def jitter_ms(segment: Segment, config: LogConfig) -> int:
+    """How much sooner than after ``segment.ms`` this segment is full: less than ``segment.jitter.ms``."""
+    most_ms = min(config.segment_jitter_ms, config.segment_ms)
+    if not most_ms:
+        return 0
+    name = f"{segment.path.parent.name}/{segment.base}".encode()
+    return int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "big") % most_ms
 
 
 def is_full(active: Segment, size: int, last: BatchHeader, config: LogConfig) -> bool:
     """Batches of ``size`` bytes, of which ``last`` is the last, belong into a new segment."""
     if not active.has_room(size, last.end, config.segment_bytes):
+        return True
+    if not active.has_index_room(config.index_bytes_max):
         return True
     return is_overdue(active, config, last.max_timestamp_ms)
 

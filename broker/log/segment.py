@@ -244,6 +244,11 @@ class Segment:
         fits = self.size + size <= segment_bytes and end - self.base <= RELATIVE_OFFSET_MAX
         return fits or self.size == 0
 
+    def has_index_room(self, index_bytes: int) -> bool:
+        """Another entry fits into each index of at most ``index_bytes``; an empty segment takes any batch."""
+        largest = max(self.offsets.size + OFFSET_ENTRY.size, self.times.size + TIME_ENTRY.size)
+        return largest <= index_bytes or self.size == 0
+
     def close(self) -> None:
         """Close the files; they open again by themselves."""
         for index in (self.offsets, self.times, self.aborts):

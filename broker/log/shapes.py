@@ -7,6 +7,7 @@ Times       milliseconds since the epoch.
 from dataclasses import dataclass
 from typing import Final, NamedTuple, NewType
 
+from fencepost.records.compression import GZIP, LZ4, ZSTD
 from fencepost.records.types import Offset, ProducerId, Term
 
 SEGMENT_BYTES_MAX: Final = 2**31 - 1
@@ -44,13 +45,25 @@ class LogConfig:
     max_compaction_lag_ms: int = NEVER  # max.compaction.lag.ms
     min_cleanable_dirty_ratio: float = 0.5  # min.cleanable.dirty.ratio
     message_bytes_max: int = 1_048_588  # max.message.bytes: one whole batch
-    index_interval_bytes: int = 4096
+    index_interval_bytes: int = 4096  # index.interval.bytes
+    index_bytes_max: int = 10 * 1024 * 1024  # segment.index.bytes: of one index of a segment
+    segment_jitter_ms: int = 0  # segment.jitter.ms
     flush_messages: int = NEVER  # flush.messages
     producer_expiration_ms: int = 86_400_000  # producer.id.expiration.ms
     codec: int | None = None  # compression.type, by Kafka's number; None: as the producer sent it
+    gzip_level: int = -1  # compression.gzip.level
+    lz4_level: int = 9  # compression.lz4.level
+    zstd_level: int = 3  # compression.zstd.level
     log_append_time: bool = False  # message.timestamp.type=LogAppendTime
     timestamp_after_ms_max: int = 3_600_000  # message.timestamp.after.max.ms
+    timestamp_before_ms_max: int = NEVER  # message.timestamp.before.max.ms
     verification: bool = True  # transaction.partition.verification.enable
+
+    @property
+    def level(self) -> int | None:
+        """How hard ``codec`` is to work; None: as it does by default."""
+        levels = {GZIP: self.gzip_level, LZ4: self.lz4_level, ZSTD: self.zstd_level}
+        return None if self.codec is None else levels.get(self.codec)
 
 
 class Appended(NamedTuple):

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from crc32c import crc32c
 
-from fencepost.broker.log.shapes import NO_TIMESTAMP, LogConfig
+from fencepost.broker.log.shapes import NEVER, NO_TIMESTAMP, LogConfig
 from fencepost.controller.errors import (
     CorruptMessage,
     InvalidRecord,
@@ -47,7 +47,7 @@ from fencepost.records.batch_layout import (
 from fencepost.records.compression import DECOMPRESSED_BYTES_MAX, NONE, ZSTD, TooLarge, decompress
 from fencepost.records.filtered import recompressed
 from fencepost.records.invariant import CorruptData
-from fencepost.records.record_walk import Body, check_end, check_records, walk
+from fencepost.records.record_walk import Body, check_end, check_records, record_times, walk
 from fencepost.records.types import Offset, Term
 
 RECORDS_MAX: Final = 100_000
@@ -99,6 +99,7 @@ class Recompressing(NamedTuple):
     batch: bytes
     header: BatchHeader
     codec: int
+    level: int | None
 
     @property
     def bytes_max(self) -> int:
@@ -107,7 +108,7 @@ class Recompressing(NamedTuple):
 
     def open(self) -> Body:
         """The batch as the log is to have it. Raises CorruptData."""
-        return recompressed(self.batch, self.header, self.codec)
+        return recompressed(self.batch, self.header, self.codec, self.level)
 
 
 class Checked(NamedTuple):
@@ -134,6 +135,8 @@ def check_produced(produced: Buffer, config: LogConfig, now_ms: int) -> tuple[Ba
         try:
             body, start = opened_records(_bytes_of(produced, position, position + size), header)
             check_records(body, start, header.record_count, keyed=config.compact)
+            for _ in _check_times(body, start, header, config, now_ms, Budget(RECORDS_MAX)):
+                pass
         except CorruptData as error:
             raise InvalidRecord(str(error)) from error
         headers.append(header)
@@ -156,7 +159,7 @@ def checking(produced: Buffer, config: LogConfig, now_ms: int, budget: Budget) -
         header = _checked_header(produced, position, config, now_ms)
         budget.steps -= 1 + header.size // STEP_BYTES
         try:
-            yield from _check_records(produced, position, header, config, budget)
+            yield from _check_records(produced, position, header, config, now_ms, budget)
         except CorruptData as error:
             raise InvalidRecord(str(error)) from error
         headers.append(header)
@@ -241,9 +244,9 @@ def _require_batch_size(size: int, config: LogConfig) -> None:
 
 
 def _check_records(
-    produced: Buffer, position: int, header: BatchHeader, config: LogConfig, budget: Budget
+    produced: Buffer, position: int, header: BatchHeader, config: LogConfig, now_ms: int, budget: Budget
 ) -> Generator[Opening | None, Body, None]:
-    """Check the records of one batch, step by step. Raises CorruptData."""
+    """Check the records of one batch, step by step. Raises CorruptData, InvalidTimestamp."""
     end = position + header.size
     body: Body
     if header.compression == NONE:
@@ -253,6 +256,7 @@ def _check_records(
         packed = _bytes_of(produced, position + HEADER_BYTES, end)
         body = yield from _opened(header.compression, packed, budget)
         at = 0
+    start = at
     delta, count = 0, header.record_count
     while True:
         if budget.steps <= 0:
@@ -262,18 +266,40 @@ def _check_records(
         if delta == count:
             break
     check_end(body, walked)
+    yield from _check_times(body, start, header, config, now_ms, budget)
+
+
+def _check_times(
+    body: Body, start: int, header: BatchHeader, config: LogConfig, now_ms: int, budget: Budget
+) -> Generator[None, Body, None]:
+    """Each record's time, where ``message.timestamp.before.max.ms`` is set. Raises InvalidTimestamp."""
+    if config.timestamp_before_ms_max == NEVER or config.log_append_time:
+        return
+    oldest_ms = now_ms - config.timestamp_before_ms_max
+    for _, delta_ms in record_times(body, start, header.record_count):
+        budget.steps -= 1
+        if budget.steps <= 0:
+            yield None
+        time_ms = header.base_timestamp_ms + delta_ms
+        if time_ms < oldest_ms and time_ms != NO_TIMESTAMP:
+            raise InvalidTimestamp(
+                f"a record's time is {now_ms - time_ms} ms ago, message.timestamp.before.max.ms is "
+                f"{config.timestamp_before_ms_max}"
+            )
 
 
 def _recompressed(
     produced: Buffer, headers: tuple[BatchHeader, ...], config: LogConfig
 ) -> Generator[Recompressing, Body, Checked]:
     """Raises MessageTooLarge: a batch has become too large."""
-    batches: list[Body] = []
+    batches: list[bytes] = []
     position = 0
     for header in headers:
         batch = _bytes_of(produced, position, position + header.size)
         is_other = config.codec is not None and header.compression != config.codec
-        batches.append((yield Recompressing(batch, header, config.codec or NONE)) if is_other else batch)
+        if is_other:
+            batch = bytes((yield Recompressing(batch, header, config.codec or NONE, config.level)))
+        batches.append(batch)
         _require_batch_size(len(batches[-1]), config)
         position += header.size
     return Checked(b"".join(batches), tuple(map(batch_header, batches)))
