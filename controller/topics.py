@@ -114,14 +114,29 @@ class CreateTopics(msgspec.Struct, frozen=True):
     timeout_ms: int = 60_000
 
 
+class ConfigSynonym(msgspec.Struct, frozen=True):
+    """A setting that another one is, or could have been. ``source``: Kafka's ConfigSource."""
+
+    name: str
+    value: str | None
+    source: int
+
+
 class TopicConfig(msgspec.Struct, frozen=True):
-    """A setting of a topic, in force. ``source``: Kafka's ConfigSource (1 topic, 4 properties, 5 default)."""
+    """A setting of a topic or broker, in force.
+
+    source     Kafka's ConfigSource: 1 the topic, 2 the broker, 3 all brokers, 4 properties, 5 default.
+    synonyms   what it is and what it could have been: what counts first is first.
+    kind       Kafka's ConfigType; 0 unknown.
+    """
 
     name: str
     value: str | None
     source: int
     read_only: bool = False
     sensitive: bool = False
+    synonyms: tuple[ConfigSynonym, ...] = ()
+    kind: int = 0
 
 
 class TopicCreated(msgspec.Struct, frozen=True):
@@ -275,7 +290,7 @@ def replay_partition(view: MutableView, record: PartitionRecord) -> None:
 
 
 def replay_config(view: MutableView, record: ConfigRecord) -> None:
-    """Total. Only topics have settings in the log."""
+    """Total. Of a topic: those of brokers are in broker_configs.py."""
     cluster_version.advance(view)
     invariant(record.resource_type == TOPIC_RESOURCE, "a setting of no topic", record=record)
     topic = find(view, record.resource_name)

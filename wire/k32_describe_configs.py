@@ -5,11 +5,14 @@ Served for topics; sent to a broker of the ZooKeeper era, too (Kafka has answere
 Each resource has its own error.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
+import msgspec
+
 from fencepost.controller.errors import ApiError, InvalidRequest
-from fencepost.controller.topics import TopicConfig
+from fencepost.controller.topics import ConfigSynonym, TopicConfig
 from fencepost.wire.cursor import Writer
 from fencepost.wire.dispatch import BROKER, CONTROLLER, Api
 from fencepost.wire.errors import message_of, raise_if_elsewhere
@@ -35,6 +38,7 @@ class DescribeConfigs:
     """A request for the settings of some resources (API key 32)."""
 
     resources: tuple[ConfigResource, ...]
+    with_synonyms: bool = False
 
 
 def require_count(request: DescribeConfigs) -> None:
@@ -60,6 +64,19 @@ class DescribeConfigsAnswer:
 
     results: tuple[ConfigsDescribed, ...]
 
+    def for_request(self, request: DescribeConfigs) -> "DescribeConfigsAnswer":
+        """With synonyms only if the request wants them."""
+        if request.with_synonyms:
+            return self
+        return DescribeConfigsAnswer(
+            tuple(replace(each, configs=tuple(map(_without_synonyms, each.configs))) for each in self.results)
+        )
+
+
+@lru_cache(maxsize=1_000)  # a thousand topics have mostly the same ones
+def _without_synonyms(config: TopicConfig) -> TopicConfig:
+    return msgspec.structs.replace(config, synonyms=()) if config.synonyms else config
+
 
 _REQUEST: Final = Message(32, "request", elements_max=LOOKED_UP_ELEMENTS_MAX)
 _RESPONSE: Final = Message(32, "response", elements_max=ANSWER_ELEMENTS_MAX)
@@ -68,12 +85,13 @@ _TYPE_FROM: Final = 3  # the type and the documentation of a setting
 
 
 def _decode_request(version: int, body: Buffer) -> DescribeConfigs:
-    resources = _REQUEST.decode(version, body)["resources"]
+    message = _REQUEST.decode(version, body)
     return DescribeConfigs(
         tuple(
             ConfigResource(each["resource_type"], each["resource_name"], each["configuration_keys"])
-            for each in resources
-        )
+            for each in message["resources"]
+        ),
+        message["include_synonyms"],
     )
 
 
@@ -86,7 +104,7 @@ def _encode_request(version: int, request: DescribeConfigs) -> bytes:
         }
         for each in request.resources
     )
-    return _REQUEST.encode(version, {"resources": resources})
+    return _REQUEST.encode(version, {"resources": resources, "include_synonyms": request.with_synonyms})
 
 
 def _encode_response(version: int, answer: DescribeConfigsAnswer, throttle_ms: int) -> bytes:
@@ -118,9 +136,14 @@ def _encode_config(version: int, config: TopicConfig) -> bytes:
     writer.int8(config.read_only)
     writer.int8(config.source)
     writer.int8(config.sensitive)
-    writer.count(0)  # synonyms
+    writer.count(len(config.synonyms))
+    for each in config.synonyms:
+        writer.string(each.name)
+        writer.string(each.value)
+        writer.int8(each.source)
+        writer.no_tags()
     if version >= _TYPE_FROM:
-        writer.int8(0)  # of an unknown type
+        writer.int8(config.kind)
         writer.string(None)  # without documentation
     writer.no_tags()
     return writer.message()
@@ -150,6 +173,11 @@ def _decode_response(version: int, body: Buffer) -> DescribeConfigsAnswer:
                         config["config_source"],
                         config["read_only"],
                         config["is_sensitive"],
+                        tuple(
+                            ConfigSynonym(each["name"], each["value"], each["source"])
+                            for each in config["synonyms"]
+                        ),
+                        config.get("config_type", 0),
                     )
                     for config in each["configs"]
                 ),

@@ -150,7 +150,8 @@ def _flat_resources(version: int, entity: Any) -> k32.DescribeConfigs:
         tuple(
             k32.ConfigResource(each.resource_type, each.resource_name, each.configuration_keys)
             for each in entity.resources
-        )
+        ),
+        entity.include_synonyms,
     )
 
 
@@ -162,7 +163,13 @@ def _flat_configs(version: int, entity: Any) -> k32.DescribeConfigsAnswer:
                 each.resource_name,
                 tuple(
                     t.TopicConfig(
-                        config.name, config.value, config.config_source, config.read_only, config.is_sensitive
+                        config.name,
+                        config.value,
+                        config.config_source,
+                        config.read_only,
+                        config.is_sensitive,
+                        tuple(t.ConfigSynonym(one.name, one.value, one.source) for one in config.synonyms),
+                        getattr(config, "config_type", 0),
                     )
                     for config in each.configs
                 ),
@@ -174,6 +181,24 @@ def _flat_configs(version: int, entity: Any) -> k32.DescribeConfigsAnswer:
     )
 
 
+def _visible_configs(version: int, said: k32.DescribeConfigsAnswer) -> k32.DescribeConfigsAnswer:
+    if version >= 3:
+        return said
+    rows = (
+        k32.ConfigsDescribed(
+            each.resource_type,
+            each.name,
+            tuple(replace(one, kind=0) for one in each.configs),
+            each.error_code,
+            each.error_message,
+        )
+        for each in said.results
+    )
+    return k32.DescribeConfigsAnswer(tuple(rows))
+
+
+_SYNONYMS = (t.ConfigSynonym("retention.ms", "5", 1), t.ConfigSynonym("log.retention.ms", None, 5))
+
 CONFIGS = Row(
     k32.DESCRIBE_CONFIGS,
     k32.DescribeConfigs(
@@ -181,20 +206,25 @@ CONFIGS = Row(
             k32.ConfigResource(k32.TOPIC_RESOURCE, "orders"),
             k32.ConfigResource(k32.TOPIC_RESOURCE, "none", ()),
             k32.ConfigResource(k32.BROKER_RESOURCE, "1", ("retention.ms", "x")),
-        )
+        ),
+        with_synonyms=True,
     ),
     k32.DescribeConfigsAnswer(
         (
             k32.ConfigsDescribed(
                 k32.TOPIC_RESOURCE,
                 "orders",
-                (t.TopicConfig("retention.ms", "5", 1), t.TopicConfig("secret", None, 5, True, True)),
+                (
+                    t.TopicConfig("retention.ms", "5", 1, synonyms=_SYNONYMS, kind=5),
+                    t.TopicConfig("secret", None, 5, True, True),
+                ),
             ),
             k32.ConfigsDescribed(k32.BROKER_RESOURCE, "1", (), ErrorCode.INVALID_REQUEST, "no"),
         )
     ),
     flat_request=_flat_resources,
     flat_response=_flat_configs,
+    visible_response=_visible_configs,
 )
 
 # AlterConfigs and IncrementalAlterConfigs
