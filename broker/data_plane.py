@@ -13,7 +13,7 @@ from typing import Any
 from structlog.typing import FilteringBoundLogger
 
 from fencepost.broker.announcements import AnnouncementsEndpoint
-from fencepost.broker.broker_settings import broker_settings
+from fencepost.broker.broker_settings import BrokerSettings
 from fencepost.broker.checks import Checks
 from fencepost.broker.controller_clients import ControllerClients
 from fencepost.broker.delete_records import DeleteRecordsEndpoint
@@ -72,12 +72,12 @@ class DataPlane:
         gauges: CleanerGauges,
     ) -> None:
         self.acls = acls
-        self.own_settings = broker_settings(config)
         directories = LogDirectories(config.log_directories, config.directory, identity, log)
         self._partitions = Partitions(
             directories, BrokerId(config.node_id), log_config(config), clock_ms=clock.now_ms, log=log
         )
         self.reports = PartitionReports(self._partitions, clock_ms=lambda: time.monotonic_ns() // 1_000_000)
+        self.own_settings = BrokerSettings(config, self._partitions, clients.reading, rng=rng, log=log)
         self.topics = TopicCache(clients.topics, self._partitions, is_unfenced=is_unfenced, rng=rng, log=log)
         self._unknown = UnknownPartitions(self._partitions, self.topics)
         self._verifier = Verifier(clients.coordinators, rng=rng, log=log)
@@ -160,6 +160,7 @@ class DataPlane:
         """What runs as long as the broker does."""
         return (
             self.topics.run(),
+            self.own_settings.run(),
             self._verifier.run(),
             self._foreign.run(),
             self._maintenance.retain(),

@@ -264,6 +264,7 @@ class Broker:
         if self._registration.agreed_ms >= 0:
             self._clock.agree(self._registration.agreed_ms)
         self._cache.refresh()
+        self._data.own_settings.heartbeat_answered(self._registration.settings_digest)
         self._data.topics.heartbeat_answered(self._registration.cluster_version)
 
     def _on_change(self) -> None:

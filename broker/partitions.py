@@ -23,7 +23,7 @@ from fencepost.broker.log.log_starts import LOG_STARTS
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.broker.log.shapes import LogConfig
 from fencepost.broker.log_directories import NOT_MADE, FoundLog, LogDirectories
-from fencepost.broker.log_settings import with_topic_settings
+from fencepost.broker.log_settings import LogSettings
 from fencepost.broker.off_loop import off_loop
 from fencepost.broker.partition import OfflineLog, Partition
 from fencepost.controller.topics import TopicConfig
@@ -58,14 +58,13 @@ class Partitions:
     ) -> None:
         self._directories = directories
         self.broker_id = broker_id
-        self._config = config
+        self._settings = LogSettings(config)
         self._clock_ms = clock_ms
         self._log = log
         self._limited_log = LimitedLog(log)
         self._by_name: dict[tuple[str, int], Partition] = {}
         self._by_id: dict[uuid.UUID, dict[int, Partition]] = {}  # by topic and index
         self._offline: dict[tuple[str, int], OfflineLog] = {}
-        self._configs: dict[uuid.UUID, tuple[int, LogConfig]] = {}  # of topics hosted here, with the digest
         self._lock = asyncio.Lock()
         self._moved: set[Partition] = set()
         self._generation = 0  # counts openings: what a question does not know of, its answer cannot miss
@@ -126,15 +125,21 @@ class Partitions:
             topic.name: (topic.topic_id, topic.configs_digest)
             for topic in topics
             if topic.error_code == 0 and topic.name is not None and topic.topic_id is not None
-            if self._configs.get(topic.topic_id, (None,))[0] != topic.configs_digest
-            and any(self.broker_id in each.replica_nodes for each in topic.partitions)
+            if self._settings.digest(topic.topic_id) != topic.configs_digest
+            if any(self.broker_id in each.replica_nodes for each in topic.partitions)
         }
 
     def configure(self, topic_id: uuid.UUID, digest: int, settings: Iterable[TopicConfig]) -> None:
         """The settings of a topic, for its logs that are open and those that will be."""
-        _, config = self._configs[topic_id] = digest, with_topic_settings(self._config, settings)
+        self._settings.configure(topic_id, digest, settings)
         for partition in self._by_id.get(topic_id, _NONE_HERE).values():
-            partition.log.config, partition.is_configured = config, True
+            self._settings.apply_to(partition)
+
+    def set_own(self, settings: Iterable[tuple[str, str | None]]) -> None:
+        """What is set for this broker while it runs, by its names, for all logs that have no own value."""
+        self._settings.set_own(settings)
+        for partition in self:
+            self._settings.apply_to(partition)
 
     async def host(self, topics: Iterable[TopicMetadata], *, may_make: bool) -> None:
         """Open, or make, what these topics, as the active controller describes them, place on this broker.
@@ -306,8 +311,7 @@ class Partitions:
         if log.repairs:
             self._log.warning("log_repaired", partition=path.name, repairs=log.repairs)
         partition = Partition(topic, index, log.topic_id, log, self.moved)
-        if log.topic_id in self._configs:  # perhaps only since it is being opened
-            (_, log.config), partition.is_configured = self._configs[log.topic_id], True
+        self._settings.apply_to(partition)  # perhaps known only since it is being opened
         self._generation += 1
         self._opened_at[partition] = self._generation
         self._offline.pop((topic, index), None)
@@ -320,7 +324,7 @@ class Partitions:
         topic, index, path = found.topic, found.index, found.path
         log = PartitionLog.open(
             path,
-            self._config,
+            self._settings.of(topic_id),
             self._clock_ms(),
             topic_id,
             machine_went_down=self._directories.machine_went_down(path),
@@ -355,7 +359,7 @@ class Partitions:
         self._log.error("partition_offline", partition=f"{topic}-{index}", doing=doing, reason=reason)
 
     async def _delete(self, partition: Partition) -> None:
-        self._configs.pop(partition.topic_id, None)
+        self._settings.forget(partition.topic_id)
         self._forget(partition)
         await partition.unused()
         partition.log.release_files()

@@ -66,6 +66,7 @@ class Registration:
         self.is_fenced = True
         self.cluster_version = -1  # by the last heartbeat
         self.agreed_ms = -1  # likewise: what time a majority of voters has
+        self.settings_digest = -1  # likewise: of what is set for this broker while it runs
         self._controllers = controllers
         self._request = request
         self._membership = membership
@@ -170,6 +171,7 @@ class Registration:
                 return  # it went stale while this answer travelled
             self._note_fenced(status.is_fenced)
             self.cluster_version, self.agreed_ms = status.cluster_version, status.agreed_ms
+            self.settings_digest = status.settings_digest
             self._on_heartbeat()
             pause_ms = HEARTBEAT_MS_WHILE_FENCED if status.is_fenced else self._heartbeat_interval_ms
             await self._pause(min(pause_ms, self._heartbeat_interval_ms) / 1000)

@@ -22,6 +22,7 @@ from fencepost.broker.retry import CALL_FAILURES
 from fencepost.broker.topics import CONFIGS_MAX, TopicCache
 from fencepost.controller import config_changes, partition_creation, topic_creation, topic_deletion
 from fencepost.controller.authorization import Acls, Operation
+from fencepost.controller.config_changes import AlterConfigs
 from fencepost.controller.errors import ApiError, CoordinatorLoadInProgress, ErrorCode, RequestTimedOut
 from fencepost.wire.client import ControllerClient
 from fencepost.wire.dispatch import Api, Context, Endpoint, Reply, Service, served
@@ -38,6 +39,7 @@ from fencepost.wire.k20_delete_topics import DELETE_TOPICS
 from fencepost.wire.k32_describe_configs import (
     BROKER_RESOURCE,
     DESCRIBE_CONFIGS,
+    ConfigResource,
     ConfigsDescribed,
     DescribeConfigs,
     DescribeConfigsAnswer,
@@ -200,17 +202,19 @@ class TopicRequests:
                 some = DescribeConfigs(forwarded[start : start + CONFIGS_MAX])
                 answer = await self._controllers.call(DESCRIBE_CONFIGS, some, timeout_s=CONFIGS_TIMEOUT_S)
                 answers += answer.results
-            describe = self._own_settings.describe
-            rows = (
-                describe(each) if each.resource_type == BROKER_RESOURCE else answers.popleft()
-                for each in request.resources
-            )
-            outcome = DescribeConfigsAnswer(tuple(rows))
+            rows = (self._described(each, answers) for each in request.resources)
+            outcome = DescribeConfigsAnswer(tuple(rows)).for_request(request)
         except ApiError as error:
             outcome = error
         except CALL_FAILURES as error:
             outcome = RequestTimedOut(f"the active controller did not answer: {error}")
         reply(outcome)
+
+    def _described(self, resource: ConfigResource, answers: deque[ConfigsDescribed]) -> ConfigsDescribed:
+        """``answers``: the controller's, of what is no broker."""
+        if resource.resource_type == BROKER_RESOURCE:
+            return self._own_settings.describe(resource)
+        return self._own_settings.complete(answers.popleft(), resource)
 
     async def _forward(self, api: Api[Any, Any], request: Any, reply: Reply[Any]) -> None:
         outcome: Any
@@ -223,6 +227,8 @@ class TopicRequests:
             outcome = RequestTimedOut(f"the active controller did not answer: {error}")
         else:
             await self._topics.refresh()
+            if isinstance(request, AlterConfigs):
+                await self._own_settings.refresh()
         reply(outcome)
 
     def _spawn(self, waiting: Coroutine[Any, Any, None]) -> None:

@@ -1,7 +1,7 @@
-"""``fencepost configs``: describe the settings of topics and brokers, change those of topics; SCRAM users.
+"""``fencepost configs``: describe and change settings of topics and brokers, and users' SCRAM credentials.
 
-Words       those of ``kafka-configs``: --entity-type, --entity-name, --add-config, --delete-config, and its
-            short forms --topic, --broker and --user.
+Words       those of ``kafka-configs``: --entity-type, --entity-name, --entity-default, --add-config,
+            --delete-config, and its short forms --topic, --broker, --broker-defaults and --user.
 """
 
 from typing import Any, Final
@@ -12,13 +12,14 @@ from fencepost.cli.configs_users import alter_user, describe_users
 from fencepost.cli.output import JSON, echo_json, format_option
 from fencepost.cli.route import Route, refused, route_options
 from fencepost.cluster.console import WrongUsage
+from fencepost.controller.broker_configs import ALL_BROKERS, BROKER_RESOURCE
 from fencepost.controller.config_changes import (
-    BROKER_RESOURCE,
     AlterConfigs,
     ConfigChange,
     ConfigOperation,
     ResourceChanges,
 )
+from fencepost.controller.topic_configs import SOURCE_BROKER, SOURCE_BROKERS, SOURCE_TOPIC
 from fencepost.controller.topics import TOPIC_RESOURCE
 from fencepost.wire.errors import code_of
 from fencepost.wire.k32_describe_configs import DESCRIBE_CONFIGS, ConfigResource, DescribeConfigs
@@ -28,10 +29,11 @@ USERS: Final = -1  # no resource of Kafka's: users have APIs of their own
 TYPES: Final = {"topics": TOPIC_RESOURCE, "brokers": BROKER_RESOURCE, "users": USERS}
 SOURCES: Final = {
     1: "DYNAMIC_TOPIC_CONFIG",
+    2: "DYNAMIC_BROKER_CONFIG",
+    3: "DYNAMIC_DEFAULT_BROKER_CONFIG",
     4: "STATIC_BROKER_CONFIG",
     5: "DEFAULT_CONFIG",
 }
-SET_HERE: Final = {TOPIC_RESOURCE: 1, BROKER_RESOURCE: 4}  # what is shown without --all
 
 
 @click.group()
@@ -43,8 +45,12 @@ def _entity_options(command: Any) -> Any:
     options = (
         click.option("--entity-type", type=click.Choice(tuple(TYPES)), help="What --entity-name is."),
         click.option("--entity-name", help="A topic's or user's name, or a broker's id."),
+        click.option("--entity-default", is_flag=True, help="With --entity-type brokers: all brokers."),
         click.option("--topic", help="Short for --entity-type topics --entity-name."),
         click.option("--broker", help="Short for --entity-type brokers --entity-name."),
+        click.option(
+            "--broker-defaults", is_flag=True, help="Short for --entity-type brokers --entity-default."
+        ),
         click.option("--user", help="Short for --entity-type users --entity-name."),
     )
     for option in reversed(options):
@@ -54,50 +60,45 @@ def _entity_options(command: Any) -> Any:
 
 @configs.command()
 @_entity_options
-@click.option("--all", "every", is_flag=True, help="Those that are as everywhere, too.")
+@click.option("--all", "every", is_flag=True, help="Those too that are not set for this entity.")
 @route_options
 @format_option
-def describe(
-    route: Route,
-    entity_type: str | None,
-    entity_name: str | None,
-    topic: str | None,
-    broker: str | None,
-    user: str | None,
-    every: bool,
-    output_format: str,
-) -> None:
+def describe(route: Route, every: bool, output_format: str, **entity: Any) -> None:
     """Describe the settings of a topic or broker, or users' SCRAM credentials.
 
     Of a broker ask it: --bootstrap-server. Without --entity-name all users are shown.
     """
-    if entity_type == "users" and entity_name is None:
+    if entity["entity_type"] == "users" and entity["entity_name"] is None:
         describe_users(route, None, output_format)
         return
-    kind, name = _entity(entity_type, entity_name, topic, broker, user)
+    kind, name = _entity(**entity)
     if kind == USERS:
         describe_users(route, name, output_format)
         return
-    request = DescribeConfigs((ConfigResource(kind, name),))
+    request = DescribeConfigs((ConfigResource(kind, name),), with_synonyms=True)
     (found,) = route.ask(DESCRIBE_CONFIGS, request).results
     if found.error_code:
         raise refused(code_of(found.error_code), found.error_message, name)
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "Name": each.name,
             "Value": each.value,
             "Sensitive": bool(each.sensitive),
-            "Source": SOURCES.get(each.source, str(each.source)),
+            "Source": _source(each.source),
+            "Synonyms": [
+                {"Name": one.name, "Value": one.value, "Source": _source(one.source)} for one in each.synonyms
+            ],
         }
         for each in found.configs
-        if every or each.source == SET_HERE[kind]
+        if every or each.source == _own_source(kind, name)
     ]
     if output_format == JSON:
         echo_json({"settings": rows})
         return
     for row in rows:
-        value = "null" if row["Value"] is None else row["Value"]
-        click.echo(f"{row['Name']}={value} sensitive={str(row['Sensitive']).lower()} source={row['Source']}")
+        synonyms = ", ".join(f"{each['Source']}:{each['Name']}={_shown(each)}" for each in row["Synonyms"])
+        sensitive = str(row["Sensitive"]).lower()
+        click.echo(f"{row['Name']}={_shown(row)} sensitive={sensitive} synonyms={{{synonyms}}}")
 
 
 @configs.command()
@@ -109,21 +110,17 @@ def describe(
 @format_option
 def alter(
     route: Route,
-    entity_type: str | None,
-    entity_name: str | None,
-    topic: str | None,
-    broker: str | None,
-    user: str | None,
     add_config: str | None,
     delete_config: str | None,
     validate_only: bool,
     output_format: str,
+    **entity: Any,
 ) -> None:
-    """Change settings of a topic, or a user's SCRAM credentials: SCRAM-SHA-256=[password=SECRET].
+    """Change settings of a topic or brokers, or a user's SCRAM credentials: SCRAM-SHA-256=[password=SECRET].
 
     Exit status 1 if one is refused: then nothing is changed.
     """
-    kind, name = _entity(entity_type, entity_name, topic, broker, user)
+    kind, name = _entity(**entity)
     added = _added(add_config or "", is_secret=kind == USERS)
     deleted = [key.strip() for key in (delete_config or "").split(",") if key.strip()]
     if not added and not deleted:
@@ -142,24 +139,54 @@ def alter(
     if output_format == JSON:
         echo_json({"Name": name, "Changed": [each.name for each in changes], "ValidateOnly": validate_only})
     else:
-        click.echo(f"{'Could update' if validate_only else 'Completed updating'} config for {name}.")
+        whose = name or "all brokers"
+        click.echo(f"{'Could update' if validate_only else 'Completed updating'} config for {whose}.")
+
+
+def _source(source: int) -> str:
+    return SOURCES.get(source, str(source))
+
+
+def _own_source(kind: int, name: str) -> int:
+    """Of what is set for this entity: what is shown without --all."""
+    if kind == TOPIC_RESOURCE:
+        return SOURCE_TOPIC
+    return SOURCE_BROKERS if name == ALL_BROKERS else SOURCE_BROKER
+
+
+def _shown(setting: dict[str, Any]) -> str:
+    return "null" if setting["Value"] is None else str(setting["Value"])
 
 
 def _entity(
-    kind: str | None, name: str | None, topic: str | None, broker: str | None, user: str | None
+    *,
+    entity_type: str | None,
+    entity_name: str | None,
+    entity_default: bool,
+    topic: str | None,
+    broker: str | None,
+    broker_defaults: bool,
+    user: str | None,
 ) -> tuple[int, str]:
     """The resource's type and name. Raises WrongUsage."""
     named: list[tuple[int, str]] = []
-    if kind is not None and name is not None:
-        named.append((TYPES[kind], name))
+    if entity_type is not None and entity_name:
+        named.append((TYPES[entity_type], entity_name))
+    if entity_type == "brokers" and entity_default:
+        named.append((BROKER_RESOURCE, ALL_BROKERS))
     if topic is not None:
         named.append((TOPIC_RESOURCE, topic))
     if broker is not None:
         named.append((BROKER_RESOURCE, broker))
+    if broker_defaults:
+        named.append((BROKER_RESOURCE, ALL_BROKERS))
     if user is not None:
         named.append((USERS, user))
-    if len(named) != 1 or (kind is None) != (name is None):
-        raise WrongUsage("expected one of --topic, --broker, --user, and --entity-type with --entity-name")
+    if len(named) != 1 or (entity_type is None) != (not entity_name and not entity_default):
+        raise WrongUsage(
+            "expected one of --topic, --broker, --broker-defaults, --user, and --entity-type with "
+            "--entity-name (or, of brokers, with --entity-default)"
+        )
     return named[0]
 
 

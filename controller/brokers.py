@@ -116,6 +116,7 @@ class HeartbeatStatus:
     should_shut_down: bool
     cluster_version: int = -1  # see cluster_version.py; -1 if the controller does not send it
     agreed_ms: int = -1  # what time a majority of voters has, see clocks.py; -1: none has, or it is not sent
+    settings_digest: int = -1  # of what is set for the broker, see broker_configs.py; -1: it is not sent
 
 
 @dataclass(frozen=True, slots=True)

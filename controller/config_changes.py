@@ -1,22 +1,25 @@
-"""Changing the settings of topics: a part of them (IncrementalAlterConfigs) or all at once (AlterConfigs).
+"""Changing settings of topics and brokers: some of them (IncrementalAlterConfigs) or all (AlterConfigs).
 
 Each resource of a request on its own: one refused setting refuses all changes of its resource, no other's.
-Checked     what the topic has afterwards, not the change alone.
+Checked     what the resource has afterwards, not the change alone.
 Records     a ConfigRecord for each setting that becomes another one; a removed one has no value.
-Level       written from log level 7 on: brokers of older versions take a changed setting at their next start.
+Level       of topics written from log level 7 on: brokers of older versions take a changed setting at their
+            next start. Of brokers from level 11 on.
 Source      Kafka ConfigurationControlManager, ConfigAdminManager.preprocess.
 """
 
 import enum
 from collections import Counter
+from collections.abc import Mapping
 from typing import ClassVar, Final
 
 import msgspec
 
-from fencepost.controller import levels
+from fencepost.controller import broker_configs, levels
+from fencepost.controller.broker_configs import BROKER_RESOURCE, CHANGEABLE
 from fencepost.controller.decision import Decision
 from fencepost.controller.errors import ApiError, ErrorCode, InvalidConfig, InvalidRequest, PolicyViolation
-from fencepost.controller.topic_configs import SETTINGS, checked
+from fencepost.controller.topic_configs import SETTINGS, Setting, checked
 from fencepost.controller.topic_creation import require_valid_name
 from fencepost.controller.topic_deletion import UnknownTopicOrPartition
 from fencepost.controller.topics import TOPIC_RESOURCE, Topic, find
@@ -26,8 +29,7 @@ from fencepost.records.schema import ConfigRecord
 RESOURCES_PER_REQUEST_MAX: Final = 1_000
 CHANGES_PER_REQUEST_MAX: Final = 2_500  # settings in one request: as rows of CreateTopics
 CHANGES_PER_PART_MAX: Final = 250  # decided in some 3 ms; a resource alone may have more
-BROKER_RESOURCE: Final = 4
-LISTS: Final = frozenset({"cleanup.policy"})
+LISTS: Final = frozenset({"cleanup.policy", "log.cleanup.policy"})
 """Settings whose value is a list, to which something can be appended."""
 
 
@@ -135,28 +137,31 @@ def decide_alter(
 def _records(view: View, wanted: ResourceChanges, *, replaces_all: bool) -> list[ConfigRecord]:
     """Raises the refusal of this resource, whatever it is."""
     _require_sound(wanted)
-    topic = _topic(view, wanted)
-    before = dict(topic.configs)
+    of_broker = wanted.resource_type == BROKER_RESOURCE
+    before = dict(_broker_configs(view, wanted.name) if of_broker else _topic(view, wanted).configs)
     after = {} if replaces_all else dict(before)
+    known = CHANGEABLE if of_broker else SETTINGS
     for change in wanted.changes:
-        _apply(after, change)
-    after = dict(checked(tuple(after.items()), levels.in_force(view)))
+        _apply(after, change, known)
+    if of_broker:
+        after = dict(broker_configs.checked(after))
+    else:
+        after = dict(checked(tuple(after.items()), levels.in_force(view)))
     return [
-        ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=topic.name, name=name, value=after.get(name))
+        ConfigRecord(
+            resource_type=wanted.resource_type, resource_name=wanted.name, name=name, value=after.get(name)
+        )
         for name in sorted(before.keys() | after.keys())
         if before.get(name) != after.get(name)
     ]
 
 
 def _require_sound(wanted: ResourceChanges) -> None:
-    """Raises InvalidRequest for what no topic could be asked, whatever it has."""
-    if wanted.resource_type == BROKER_RESOURCE:
+    """Raises InvalidRequest for what no resource could be asked, whatever it has."""
+    if wanted.resource_type not in (TOPIC_RESOURCE, BROKER_RESOURCE):
         raise InvalidRequest(
-            "the settings of a broker cannot be changed while it runs: change its properties file, and "
-            "restart it"
+            f"resource type {wanted.resource_type} has no settings here; expected 2 (topic) or 4 (broker)"
         )
-    if wanted.resource_type != TOPIC_RESOURCE:
-        raise InvalidRequest(f"resource type {wanted.resource_type} has no settings here; expected 2 (topic)")
     times = Counter(each.name for each in wanted.changes)
     twice = sorted(name for name, count in times.items() if count > 1)
     if twice:
@@ -171,6 +176,13 @@ def _require_sound(wanted: ResourceChanges) -> None:
             raise InvalidRequest(f"{each.name[:200]}: null is no value; delete it to have the default")
 
 
+def _broker_configs(view: View, name: str) -> broker_configs.Configs:
+    """Raises UnsupportedVersion, InvalidRequest, BrokerIdNotRegistered."""
+    levels.require_broker_configs(view)
+    broker_configs.require_resource(view, name)
+    return broker_configs.find(view, name)
+
+
 def _topic(view: View, wanted: ResourceChanges) -> Topic:
     if not wanted.name:
         raise InvalidRequest("settings of all topics cannot be set at once; expected the name of a topic")
@@ -181,7 +193,7 @@ def _topic(view: View, wanted: ResourceChanges) -> Topic:
     return topic
 
 
-def _apply(configs: dict[str, str], change: ConfigChange) -> None:
+def _apply(configs: dict[str, str], change: ConfigChange, known: Mapping[str, Setting]) -> None:
     """Raises InvalidConfig: something is appended to what is no list."""
     if change.operation == ConfigOperation.DELETE:
         configs.pop(change.name, None)
@@ -191,7 +203,7 @@ def _apply(configs: dict[str, str], change: ConfigChange) -> None:
         configs[change.name] = value
         return
     operation = ConfigOperation(change.operation).name
-    setting = SETTINGS.get(change.name)
+    setting = known.get(change.name)
     if setting is None or change.name not in LISTS:
         raise InvalidConfig(f"{change.name[:200]}: {operation} needs a setting whose value is a list")
     parts = [each for each in configs.get(change.name, setting.default).split(",") if each]

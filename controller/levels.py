@@ -32,6 +32,7 @@ from fencepost.records.levels import (
     PARTITION_RECOVERY,
     PARTITION_REPORTS,
     SCRAM_USERS,
+    SETTINGS_OF_BROKERS,
     TRANSACTIONS_V2,
     TWO_PHASE_COMMIT,
 )
@@ -125,6 +126,16 @@ def keeps_partition_reports(view: View) -> bool:
 def require_changed_topics(view: View) -> None:
     """Raises UnsupportedVersion while a broker may be there that takes changed settings at its next start."""
     _require(view, CHANGED_TOPICS, "changing a topic")
+
+
+def require_broker_configs(view: View) -> None:
+    """Raises UnsupportedVersion while a voter may be there that keeps no settings of brokers."""
+    _require(view, SETTINGS_OF_BROKERS, "changing the settings of brokers")
+
+
+def keeps_broker_configs(view: View) -> bool:
+    """Every voter keeps settings of brokers, every broker obeys them."""
+    return in_force(view) >= SETTINGS_OF_BROKERS
 
 
 def require_acls(view: View) -> None:

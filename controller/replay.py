@@ -10,6 +10,7 @@ import msgspec
 
 from fencepost.controller import (
     acls,
+    broker_configs,
     brokers,
     features,
     migration,
@@ -61,11 +62,18 @@ def _nothing_at(view: MutableView, record: object, offset: Offset) -> None:
     """As ``_nothing``, of a record of ``__consumer_offsets``."""
 
 
+def _replay_config(view: MutableView, record: ConfigRecord) -> None:
+    if record.resource_type == broker_configs.BROKER_RESOURCE:
+        broker_configs.replay(view, record)
+    else:
+        topics.replay_config(view, record)
+
+
 REPLAY: Final[dict[type, Callable[[MutableView, Any], None]]] = {
     AccessControlEntryRecord: acls.replay,
     AllocateProducerIdsRecord: producer_ids.replay,
     BrokerRegistrationChangeRecord: partition_reports.replay_change,
-    ConfigRecord: topics.replay_config,
+    ConfigRecord: _replay_config,
     FeatureLevelRecord: features.replay,
     NoOpRecord: _nothing,
     PartitionChangeRecord: partition_recovery.replay,

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from fencepost.controller import levels
+from fencepost.controller import broker_configs, levels
 from fencepost.controller.decision import Decision
 from fencepost.controller.errors import (
     ApiError,
@@ -28,7 +28,7 @@ from fencepost.controller.errors import (
     TopicAlreadyExists,
 )
 from fencepost.controller.placement import Placement
-from fencepost.controller.topic_configs import MIN_INSYNC_REPLICAS, checked, in_force
+from fencepost.controller.topic_configs import MIN_INSYNC_REPLICAS, checked, in_force, with_properties
 from fencepost.controller.topics import (
     COLLIDING,
     TOPIC_NAME_CHARACTERS_MAX,
@@ -68,7 +68,7 @@ class RandomBits(Protocol):
 
 
 class TopicRules(msgspec.Struct, frozen=True):
-    """What the node's properties say of topics. ``configs``: settings that differ from Kafka's defaults."""
+    """What the node's properties say of topics. ``configs``: the broker's settings that are theirs."""
 
     partitions_default: int = 1
     replication_factor_default: int = 1
@@ -138,6 +138,7 @@ def decide_create(
     if earlier is None:
         earlier = Earlier(twice=require_count(request))
     creation = _Creation(view, rules, partitions_max, earlier)
+    defaults = with_properties(broker_configs.layers(view, None), rules.configs)
     records: list[MetadataRecord] = []
     answers: dict[str, TopicCreated] = {}
     for topic in request.topics:
@@ -159,7 +160,7 @@ def decide_create(
             topic_id,
             partition_count=len(planned.replicas),
             replication_factor=1,
-            configs=in_force(planned.configs, rules.configs),
+            configs=in_force(planned.configs, defaults),
         )
     answer = CreateTopicsAnswer(tuple(answers.values()))
     return Decision(() if request.validate_only else tuple(records), answer)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from random import Random
 
+from fencepost.controller import broker_configs
 from fencepost.controller.authorization import Acls, Operation
 from fencepost.controller.config_changes import (
     AlterConfigs,
@@ -33,7 +34,7 @@ from fencepost.controller.partition_recovery import (
     RecoverPartition,
     decide_recover,
 )
-from fencepost.controller.topic_configs import in_force
+from fencepost.controller.topic_configs import in_force, with_properties
 from fencepost.controller.topic_creation import (
     AUTO_CREATED_PARTITIONS_MAX,
     Earlier,
@@ -49,6 +50,7 @@ from fencepost.controller.topics import (
     DeleteTopics,
     DeleteTopicsAnswer,
     NewTopic,
+    TopicConfig,
     TopicCreated,
     find,
 )
@@ -56,12 +58,15 @@ from fencepost.controller.view import View
 from fencepost.coordinator.parts import Parts
 from fencepost.coordinator.topic_descriptions import Described, TopicDescriptions
 from fencepost.quorum.port import Submit
+from fencepost.records.types import BrokerId
 from fencepost.settings.config import NodeConfig
+from fencepost.settings.topic_defaults import topic_defaults
 from fencepost.wire.dispatch import Context, Reply, Service, served
 from fencepost.wire.k03_metadata import Metadata, TopicQuery
 from fencepost.wire.k19_create_topics import CREATE_TOPICS
 from fencepost.wire.k20_delete_topics import DELETE_TOPICS
 from fencepost.wire.k32_describe_configs import (
+    BROKER_RESOURCE,
     DESCRIBE_CONFIGS,
     ConfigResource,
     ConfigsDescribed,
@@ -163,13 +168,13 @@ class TopicServer:
     def describe_configs(
         self, request: DescribeConfigs, context: Context, reply: Reply[DescribeConfigsAnswer]
     ) -> None:
-        """API key 32: the settings of topics. Those of brokers are in their properties files."""
+        """API key 32: the settings of topics, and those of brokers that are set while they run."""
         self._acls.require(context.principal, Operation.DESCRIBE)
         require_count(request)
 
         def decide(view: View, now_ms: int) -> Decision[DescribeConfigsAnswer]:
             results = tuple(_configs(view, each, self._rules) for each in request.resources)
-            return Decision((), DescribeConfigsAnswer(results))
+            return Decision((), DescribeConfigsAnswer(results).for_request(request))
 
         self._submit(decide, reply, closing=reply)
 
@@ -260,27 +265,36 @@ def rules_of(config: NodeConfig) -> TopicRules:
         replication_factor_default=config.replication_factor_default,
         allow_unreplicated=config.allow_unreplicated,
         delete_topics=config.delete_topics,
-        configs=(
-            ("flush.messages", str(config.log_flush_messages)),
-            ("max.message.bytes", str(config.message_bytes_max)),
-            ("retention.bytes", str(config.log_retention_bytes)),
-            ("retention.ms", str(config.log_retention_ms)),
-            ("segment.bytes", str(config.log_segment_bytes)),
-        ),
+        configs=topic_defaults(config),
     )
 
 
 def _configs(view: View, resource: ConfigResource, rules: TopicRules) -> ConfigsDescribed:
+    if resource.resource_type == BROKER_RESOURCE:
+        return _of_brokers(view, resource)
     if resource.resource_type != TOPIC_RESOURCE:
-        code, text = (
-            ErrorCode.INVALID_REQUEST,
-            "only the settings of topics are here; ask a broker for its own",
-        )
+        code, text = ErrorCode.INVALID_REQUEST, "only topics and brokers have settings here"
         return ConfigsDescribed(resource.resource_type, resource.name, (), code, text)
     topic = find(view, resource.name)
     if topic is None:
         code, text = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no topic is named {resource.name[:249]!r}"
         return ConfigsDescribed(resource.resource_type, resource.name, (), code, text)
-    every = in_force(topic.configs, rules.configs)
+    every = in_force(topic.configs, with_properties(broker_configs.layers(view, None), rules.configs))
     wanted = tuple(each for each in every if resource.keys is None or each.name in resource.keys)
     return ConfigsDescribed(resource.resource_type, resource.name, wanted)
+
+
+def _of_brokers(view: View, resource: ConfigResource) -> ConfigsDescribed:
+    """What is set for a broker while it runs: a broker says itself what else it has."""
+    kind, name = resource.resource_type, resource.name
+    try:
+        broker_configs.require_resource(view, name)
+    except ApiError as refusal:
+        return ConfigsDescribed(kind, name, (), refusal.code, str(refusal))
+    broker_id = None if name == broker_configs.ALL_BROKERS else BrokerId(int(name))
+    found = (
+        TopicConfig(setting, synonyms[0].value, synonyms[0].source, synonyms=synonyms)
+        for setting, synonyms in broker_configs.layers(view, broker_id)
+        if resource.keys is None or setting in resource.keys
+    )
+    return ConfigsDescribed(kind, name, tuple(found))

@@ -18,7 +18,7 @@ from structlog.typing import FilteringBoundLogger
 
 from fencepost.bridge.migrator import Migrator
 from fencepost.bridge.zookeeper_port import ZookeeperPort
-from fencepost.controller import brokers, cluster_version, partition_reports, producer_ids
+from fencepost.controller import broker_configs, brokers, cluster_version, partition_reports, producer_ids
 from fencepost.controller.authorization import Acls, Operation
 from fencepost.controller.brokers import (
     Heartbeat,
@@ -221,6 +221,7 @@ class ControllerServer:
                 decided.response,
                 cluster_version=cluster_version.current(view),
                 agreed_ms=-1 if agreed_ms is None else agreed_ms,
+                settings_digest=broker_configs.digest_of(view, request.broker_id),
             )
             return Decision((*decided.records, *reported), status)
 

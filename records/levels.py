@@ -21,13 +21,15 @@ level from which on it is written; what was written below it is read for ever.
       BrokerRegistrationChangeRecord and two tables.
   10  users' SCRAM credentials are in the metadata log: UserScramCredentialRecord,
       RemoveUserScramCredentialRecord, their table.
+  11  brokers have settings in the metadata log: ConfigRecord of resource type 4, and their table. No bytes:
+      every broker obeys all topic settings of Kafka's that can be set here.
 
 Source   the same purpose as Kafka's ``metadata.version``, for what Kafka does not know of.
 """
 
 from typing import Final
 
-LEVEL_MAX: Final = 10
+LEVEL_MAX: Final = 11
 """The highest level that this version reads and writes."""
 
 LEADER_CHANGE_0: Final = 1
@@ -63,6 +65,9 @@ PARTITION_REPORTS: Final = 9
 
 SCRAM_USERS: Final = 10
 """From this level on every voter keeps the SCRAM credentials of the metadata log."""
+
+SETTINGS_OF_BROKERS: Final = 11
+"""From this level on every voter keeps settings of brokers, and every broker obeys them."""
 
 
 class LevelTooHigh(Exception):

@@ -11,6 +11,7 @@ import msgspec
 
 from fencepost.controller import (
     acls,
+    broker_configs,
     brokers,
     cluster_version,
     features,
@@ -28,6 +29,7 @@ from fencepost.records.invariant import InvariantViolation
 
 _TABLES: Final[tuple[Table[Any, Any], ...]] = (
     *acls.ACL_TABLES,
+    broker_configs.BROKER_CONFIGS,
     brokers.BROKERS,
     cluster_version.CLUSTER_VERSION,
     features.FEATURES,

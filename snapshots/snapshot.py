@@ -26,6 +26,7 @@ import msgspec
 
 from fencepost.controller import (
     acls,
+    broker_configs,
     brokers,
     features,
     levels,
@@ -356,6 +357,7 @@ def _image_records(view: View) -> Iterator[MetadataRecord]:
             log_dirs=(broker.directory_id,),
         )
     yield from topics.records_of(view)
+    yield from broker_configs.records_of(view)
     yield from acls.records_of(view)
     yield from scram.records_of(view)
     block = producer_ids.latest(view)

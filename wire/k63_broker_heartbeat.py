@@ -3,7 +3,8 @@
 Ours        a tagged field of the request: 1000, ``reports``: what the broker says of its partitions, as bytes
             (records/partition_report.py). Tagged fields of the answer: 1000, ``cluster_version``: whether
             topics or brokers have changed; 1002, ``agreed_ms``: what time a majority of voters has, whose
-            clocks did not jump. Kafka skips a tag that it does not know (KIP-482).
+            clocks did not jump; 1003, ``settings_digest``: whether settings of the broker have changed. Kafka
+            skips a tag that it does not know (KIP-482).
 1   offline_log_dirs (tag 0), read and left aside: our brokers report partitions that are offline by name
 """
 
@@ -23,13 +24,19 @@ from fencepost.wire.schema import Buffer, Message
 
 CLUSTER_VERSION_TAG: Final = 1000
 AGREED_TAG: Final = 1002
+SETTINGS_TAG: Final = 1003
 _TAGS_AT: Final = 9  # after the throttle time, the error code and three booleans
 _VERSION_TAG: Final = bytes((0xE8, 0x07, 8))  # 1000, of eight bytes
 _AGREED_TAG: Final = bytes((0xEA, 0x07, 8))
+_SETTINGS_TAG: Final = bytes((0xEB, 0x07, 8))
 _REPORTS_TAG: Final = 1000
 _REQUEST_TAGS_AT: Final = 22  # after a broker's id, its epoch, an offset and two booleans
 _REPORTS: Final = {_REPORTS_TAG: lambda reader: decode_reports(bytes(reader.records() or b""))}
-_TAGS: Final = {CLUSTER_VERSION_TAG: Reader.int64, AGREED_TAG: Reader.int64}
+_TAGS: Final = {
+    CLUSTER_VERSION_TAG: Reader.int64,
+    AGREED_TAG: Reader.int64,
+    SETTINGS_TAG: Reader.int64,
+}
 
 _REQUEST: Final = Message(63, "request")
 _RESPONSE: Final = Message(63, "response")
@@ -83,7 +90,11 @@ def _encode_response(version: int, status: HeartbeatStatus, throttle_ms: int) ->
     )
     tags = [
         tag + value.to_bytes(8, "big")
-        for tag, value in ((_VERSION_TAG, status.cluster_version), (_AGREED_TAG, status.agreed_ms))
+        for tag, value in (
+            (_VERSION_TAG, status.cluster_version),
+            (_AGREED_TAG, status.agreed_ms),
+            (_SETTINGS_TAG, status.settings_digest),
+        )
         if value >= 0
     ]
     invariant(len(body) == _TAGS_AT + 1, "the heartbeat's answer is not laid out as it was", body=body)
@@ -107,6 +118,7 @@ def _decode_response(version: int, body: Buffer) -> HeartbeatStatus:
         message["should_shut_down"],
         tags.get(CLUSTER_VERSION_TAG, -1),
         tags.get(AGREED_TAG, -1),
+        tags.get(SETTINGS_TAG, -1),
     )
 
 

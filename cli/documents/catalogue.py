@@ -15,13 +15,14 @@ from fencepost.cli.documents.faults import FAULTS
 from fencepost.cli.documents.live import LIVE
 from fencepost.cli.documents.measured import MEASURED
 from fencepost.cli.documents.storage import STORAGE
+from fencepost.cli.documents.topics import TOPICS
 from fencepost.cli.documents.transactions import TRANSACTIONS
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 FAILURE: Final = "error"
 STREAMS: Final = frozenset({"consume", "logs", "audit watch"})
 
-DOCUMENTS: Final[Mapping[str, Any]] = {**LIVE, **FAULTS, **TRANSACTIONS, **STORAGE, **MEASURED}
+DOCUMENTS: Final[Mapping[str, Any]] = {**LIVE, **TOPICS, **FAULTS, **TRANSACTIONS, **STORAGE, **MEASURED}
 """By the words of the command."""
 
 

@@ -10,6 +10,7 @@ import itertools
 import uuid
 from collections import defaultdict, deque
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final
 
@@ -50,6 +51,7 @@ from fencepost.wire.k19_create_topics import CREATE_TOPICS
 from fencepost.wire.k20_delete_topics import DELETE_TOPICS
 from fencepost.wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
 from fencepost.wire.k32_describe_configs import (
+    BROKER_RESOURCE,
     DESCRIBE_CONFIGS,
     ConfigsDescribed,
     DescribeConfigs,
@@ -142,6 +144,8 @@ class FakeController:
         self.brokers: tuple[ClusterNode, ...] = ()
         self.topics: dict[str, TopicMetadata] = {}
         self.settings: dict[str, str] = {}  # of every topic
+        self.settings_digest = -1  # of what is set for the broker while it runs
+        self.broker_settings: tuple[TopicConfig, ...] = ()
         self.transactions: list[DescribedTransaction] = []
         self.verdict = ErrorCode.NONE  # of every partition of every transaction
         self.asked: dict[int, list[Any]] = defaultdict(list)
@@ -258,7 +262,14 @@ class FakeController:
     def _describe_configs(self, request: DescribeConfigs) -> DescribeConfigsAnswer:
         settings = tuple(TopicConfig(name, value, 1) for name, value in self.settings.items())
         return DescribeConfigsAnswer(
-            tuple(ConfigsDescribed(each.resource_type, each.name, settings) for each in request.resources)
+            tuple(
+                ConfigsDescribed(
+                    each.resource_type,
+                    each.name,
+                    self.broker_settings if each.resource_type == BROKER_RESOURCE else settings,
+                )
+                for each in request.resources
+            )
         )
 
     def _list(self, request: ListTransactions) -> ListTransactionsAnswer:
@@ -305,7 +316,8 @@ class FakeController:
         return BrokerEpoch(next(self.epochs))
 
     def _heartbeat(self, request: Heartbeat) -> HeartbeatStatus:
-        return LET_GO if request.want_shut_down else UNFENCED
+        answer = LET_GO if request.want_shut_down else UNFENCED
+        return replace(answer, settings_digest=self.settings_digest)
 
     def _allocate(self, request: AllocateProducerIds) -> ProducerIdBlock:
         first = self.next_id

@@ -6,11 +6,11 @@ from typing import Final
 from msgspec.structs import replace
 
 from fencepost.broker.log.shapes import LogConfig
-from fencepost.broker.log_settings import SET_FOR_THE_TOPIC, with_topic_settings
+from fencepost.broker.log_settings import with_topic_settings
 from fencepost.controller.errors import ErrorCode
-from fencepost.controller.topic_configs import SETTINGS
+from fencepost.controller.topic_configs import SETTINGS, SOURCE_TOPIC
 from fencepost.controller.topics import NewTopic, TopicConfig
-from fencepost.records.levels import COMPACTED_TOPICS
+from fencepost.records.levels import SETTINGS_OF_BROKERS
 from fencepost.wire.k32_describe_configs import DESCRIBE_CONFIGS
 from tests.broker.batches import TOPIC
 from tests.broker.data_stage import HERE, hosting
@@ -39,18 +39,18 @@ NEED_NOTHING: Final = {"min.insync.replicas"}  # the one replica of a partition 
 
 @table(("name", "value"), tuple(OF_KAFKA.items()))
 def test_a_setting_of_kafkas_is_obeyed_or_refused_by_name(name: str, value: str) -> None:
-    (answer,) = create(world(log_level=COMPACTED_TOPICS), NewTopic("new", 1, 1, configs=((name, value),)))
-    if name not in SETTINGS:
+    (answer,) = create(world(log_level=SETTINGS_OF_BROKERS), NewTopic("new", 1, 1, configs=((name, value),)))
+    if SETTINGS[name].is_fixed:
         assert answer.error_code == ErrorCode.INVALID_CONFIG
         assert name in (answer.error_message or "")
         return
     assert answer.error_code == ErrorCode.NONE
-    changed = with_topic_settings(LogConfig(), (TopicConfig(name, value, SET_FOR_THE_TOPIC),))
+    changed = with_topic_settings(LogConfig(), (TopicConfig(name, value, SOURCE_TOPIC),))
     assert (changed != LogConfig()) == (name not in NEED_NOTHING)
 
 
-def test_no_other_setting_is_accepted() -> None:
-    assert SETTINGS.keys() <= OF_KAFKA.keys()
+def test_every_setting_of_kafkas_is_known_and_no_other() -> None:
+    assert SETTINGS.keys() == OF_KAFKA.keys()
 
 
 def test_settings_are_read_anew_when_their_digest_is_another(tmp_path: Path) -> None:

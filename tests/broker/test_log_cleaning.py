@@ -144,7 +144,7 @@ def test_nothing_is_deleted_before_the_settings_are_known(tmp_path: Path) -> Non
         ) as (on, partition):
             await wrote(on, 100)
             partition.is_configured = False
-            partition.log.config = on.broker._data._partitions._config
+            partition.log.config = on.broker._data._partitions._settings._properties
             await asyncio.sleep(0.2)
             assert partition.log.start == 0
             partition.is_configured = True

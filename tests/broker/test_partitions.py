@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -241,10 +240,14 @@ def test_settings_that_come_while_a_log_is_opened_are_its_settings(
             await on.broker.stop()
             on = Stage(controller, config_for(controller, tmp_path))
 
+            def known() -> None:
+                partitions = on.broker._data._partitions
+                partitions.configure(topic_id, digest, (TopicConfig("max.message.bytes", "100", 1),))
+                partitions.set_own(())
+                monkeypatch.setattr(partitions, "set_own", lambda _settings: None)
+
             def meanwhile(*arguments: Any, **named: Any) -> PartitionLog:
-                settings = (TopicConfig("max.message.bytes", "100", 1),)
-                configure = on.broker._data._partitions.configure
-                loop.call_soon_threadsafe(partial(configure, topic_id, digest, settings))
+                loop.call_soon_threadsafe(known)
                 return opened(*arguments, **named)
 
             monkeypatch.setattr(PartitionLog, "open", meanwhile)
@@ -266,7 +269,7 @@ def test_nothing_is_taken_before_the_settings_are_known(tmp_path: Path) -> None:
             partitions = on.broker._data._partitions
             partition = partitions.find(TOPIC, 0)
             assert partition is not None
-            partitions._configs.clear()
+            partitions._settings._topics.clear()
             partition.is_configured = False
             unknown = on.controller.scripts[DESCRIBE_CONFIGS.key]  # heartbeats ask for the settings, too
             unknown.extend([DescribeConfigsAnswer(())] * 1_000)

@@ -15,6 +15,7 @@ NOWHERE = ("--bootstrap-controller", "127.0.0.1:1")
 NO_BROKER = ("--bootstrap-server", "127.0.0.1:1")
 TOPIC = ("configs", "alter", "--topic", "a", *NOWHERE)
 USER = ("configs", "alter", "--user", "alice", *NOWHERE)
+ALTER = ("topics", "alter", "--topic", "a")
 WRONG = [
     (("configs", "describe", *NOWHERE), "one of --topic, --broker"),
     (("configs", "describe", "--topic", "a", "--broker", "1", *NOWHERE), "one of --topic, --broker"),
@@ -30,7 +31,12 @@ WRONG = [
     ((*TOPIC, "--add-config", "retention.ms"), "expected K=V"),
     ((*TOPIC, "--add-config", "a=[1,2"), "expected K=[V1,V2]"),
     ((*TOPIC, "--add-config", "a=[1]b=2"), "expected K=[V1,V2]"),
-    (("topics", "alter", "--topic", "a", *NOWHERE), "Missing option '--partitions'"),
+    ((*ALTER, *NOWHERE), "expected --partitions or --replica-assignment"),
+    ((*ALTER, "--replica-assignment", "1,x", *NOWHERE), "expected broker ids as 1,2,1; got '1,x'"),
+    (
+        (*ALTER, "--partitions", 3, "--replica-assignment", "1,1", *NOWHERE),
+        "has 2 partitions, --partitions is 3",
+    ),
     (("topics", "delete-records", "--topic", "a", *NO_BROKER), "expected --topic, --partition and --offset"),
     (
         ("topics", "delete-records", "--topic", "a", "--partition", 0, "--offset", -2, *NO_BROKER),
@@ -103,7 +109,35 @@ def test_settings_are_changed_and_described(cluster: Nodes, way: tuple[str, ...]
     assert described() == {}
     cluster.run("configs", "alter", "--topic", name, "--add-config", "retention.ms=x", *way, status=1)
     cluster.run("configs", "alter", "--topic", "none", *added, *way, status=1)
-    cluster.run("configs", "alter", "--broker", "1", "--add-config", "log.retention.ms=1", *way, status=1)
+    cluster.run("configs", "alter", "--broker", "1", "--add-config", "log.dirs=/tmp", *way, status=1)
+
+
+@pytest.mark.slow
+def test_settings_of_brokers_are_changed_and_described(cluster: Nodes) -> None:
+    """For one broker before all, as synonyms of a topic's default say; back to what they were at the end."""
+    way = ("--bootstrap-server", "{}:{}".format(*cluster.address(1, "client")))
+    cluster.run("topics", "create", "--topic", "of-brokers")
+
+    def described(*whose: str) -> dict[str, Any]:
+        rows = cluster.read("configs", "describe", *whose, *way)
+        return {row["name"]: (row["value"], [each["source"] for each in row["synonyms"]]) for row in rows}
+
+    every, one = ("--entity-type", "brokers", "--entity-default"), ("--broker", "1")
+    assert described(*one) == described("--broker-defaults") == {}
+    for whose, value in ((every, "2000000"), (one, "3000000")):
+        cluster.run("configs", "alter", *whose, "--add-config", f"log.retention.ms={value}", *way)
+    sources = [f"DYNAMIC_{each}_CONFIG" for each in ("BROKER", "DEFAULT_BROKER")] + ["DEFAULT_CONFIG"]
+    assert described("--broker-defaults") == {"log.retention.ms": ("2000000", sources[1:2])}
+    assert described(*one) == {"log.retention.ms": ("3000000", sources)}
+    assert described("--topic", "of-brokers", "--all")["retention.ms"] == ("3000000", sources)
+    said = cluster.run("configs", "describe", *one, *way)
+    assert said == (
+        "log.retention.ms=3000000 sensitive=false synonyms={DYNAMIC_BROKER_CONFIG:log.retention.ms=3000000, "
+        "DYNAMIC_DEFAULT_BROKER_CONFIG:log.retention.ms=2000000, DEFAULT_CONFIG:log.retention.ms=604800000}\n"
+    )
+    for whose in (one, every):
+        cluster.run("configs", "alter", *whose, "--delete-config", "log.retention.ms", *way)
+    assert described(*one) == described("--broker-defaults") == {}
 
 
 @pytest.mark.slow
@@ -114,8 +148,13 @@ def test_a_topic_gets_more_partitions(cluster: Nodes, way: tuple[str, ...]) -> N
     assert cluster.run(*wanted, 3, "--validate-only", *way) == f"Topic {name} could have 3 partitions.\n"
     assert cluster.read(*wanted, 4, *way) == {"topic": name, "partition_count": 4, "validate_only": False}
     cluster.run(*wanted, 3, *way, status=1)
+    assigned = (*wanted[:-1], "--replica-assignment")
+    for refused in ("1,1,1,2,1", "1,1,1", "1,1,1,1,2", "1,1,1,1,1:1"):
+        cluster.run(*assigned, refused, *way, status=1)
+    assert cluster.run(*assigned, "1,1,1,1,1", *way) == f"Topic {name} has 5 partitions.\n"
+    cluster.run("topics", "alter", "--topic", "none", *assigned[-1:], "1", *way, status=1)
     (row,) = cluster.read("topics", "describe", "--topic", name, *way)
-    assert row["partition_count"] == 4
+    assert row["partition_count"] == 5
 
 
 @pytest.mark.slow

@@ -120,8 +120,8 @@ REFUSED = [
     (ResourceChanges(TOPIC, "n" * 30_000, ()), ErrorCode.INVALID_TOPIC_EXCEPTION),
     (ResourceChanges(TOPIC, "\u00e4", ()), ErrorCode.INVALID_TOPIC_EXCEPTION),
     (ResourceChanges(TOPIC, "__consumer_offsets", ()), ErrorCode.INVALID_TOPIC_EXCEPTION),
-    (ResourceChanges(BROKER, "1", (ConfigChange("log.retention.ms", "1"),)), ErrorCode.INVALID_REQUEST),
-    (ResourceChanges(BROKER, "", ()), ErrorCode.INVALID_REQUEST),
+    (ResourceChanges(BROKER, "1", (ConfigChange("log.retention.ms", "1"),)), ErrorCode.UNSUPPORTED_VERSION),
+    (ResourceChanges(BROKER, "", ()), ErrorCode.UNSUPPORTED_VERSION),
     (ResourceChanges(8, "1", ()), ErrorCode.INVALID_REQUEST),
     (ResourceChanges(-128, "orders", ()), ErrorCode.INVALID_REQUEST),
 ]

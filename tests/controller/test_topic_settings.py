@@ -10,6 +10,7 @@ from fencepost.controller.topic_configs import (
     SOURCE_PROPERTIES,
     SOURCE_TOPIC,
     in_force,
+    with_properties,
 )
 from fencepost.controller.topics import NewTopic, find
 from fencepost.records.levels import COMPACTED_TOPICS
@@ -90,7 +91,10 @@ def test_below_its_log_level_nothing_of_compaction_is_set(name: str, value: str)
 def test_what_is_in_force_says_where_it_comes_from() -> None:
     found = {
         each.name: (each.value, each.source)
-        for each in in_force((("retention.ms", "5"),), (("retention.ms", "6"), ("segment.bytes", "99")))
+        for each in in_force(
+            (("retention.ms", "5"),),
+            with_properties((), (("log.retention.ms", "6"), ("log.segment.bytes", "99"))),
+        )
     }
     assert list(found) == sorted(SETTINGS)
     assert found["retention.ms"] == ("5", SOURCE_TOPIC)

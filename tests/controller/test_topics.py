@@ -330,7 +330,7 @@ IMPOSSIBLE = [
         ConfigRecord(resource_type=2, resource_name="ghost", name="a", value="b"), id="setting-of-no-topic"
     ),
     pytest.param(
-        ConfigRecord(resource_type=4, resource_name="1", name="a", value="b"), id="setting-of-a-broker"
+        ConfigRecord(resource_type=8, resource_name="1", name="a", value="b"), id="setting-of-a-logger"
     ),
     pytest.param(RemoveTopicRecord(topic_id=uuid.UUID(int=1)), id="removal-of-no-topic"),
 ]

@@ -288,16 +288,23 @@ def test_settings_say_where_they_come_from() -> None:
             ConfigResource(2, "a"),
             ConfigResource(2, "ghost"),
             ConfigResource(4, "1"),
+            ConfigResource(4, "99"),
+            ConfigResource(8, "1"),
         )
     )
-    some, every, ghost, broker = stage.ask(asked_for).results
+    some, every, ghost, *others = stage.ask(asked_for).results
     assert [(each.name, each.value, each.source) for each in some.configs] == [
         ("cleanup.policy", "delete", 5),
         ("retention.ms", "5", 1),
         ("segment.bytes", "4096", 4),
     ]
     assert len(every.configs) == len(SETTINGS)
-    assert (ghost.error_code, broker.error_code) == (UNKNOWN, ErrorCode.INVALID_REQUEST)
+    assert [each.error_code for each in (ghost, *others)] == [
+        UNKNOWN,
+        ErrorCode.NONE,
+        ErrorCode.BROKER_ID_NOT_REGISTERED,
+        ErrorCode.INVALID_REQUEST,
+    ]
     resources = tuple(ConfigResource(2, "a") for _ in range(RESOURCES_MAX + 1))
     with pytest.raises(InvalidRequest):
         stage.ask(DescribeConfigs(resources))

@@ -41,6 +41,7 @@ from tests.mutants.hostile import HOSTILE
 from tests.mutants.hostile_voter import HOSTILE_VOTER
 from tests.mutants.integrity import INTEGRITY
 from tests.mutants.isolation import ISOLATION
+from tests.mutants.kafka_settings import KAFKA_SETTINGS
 from tests.mutants.kit import KIT_MUTANTS
 from tests.mutants.layout import LAYOUT
 from tests.mutants.levels import LEVELS
@@ -98,6 +99,7 @@ MUTANTS: Final = (
     *EPOCHS,
     *EXPLAIN,
     *TOPIC_CHANGES,
+    *KAFKA_SETTINGS,
     *TWO_PHASE,
     *GROUP_INIT,
     *LOOP,

@@ -121,8 +121,8 @@ COMPACTION: Final = (
         "settings-come-while-a-log-is-opened",
         "settings that come while a log is opened are its settings",
         "broker/partitions.py",
-        "        if log.topic_id in self._configs:  #",
-        "        if topic_id in self._configs:  #",
+        "        self._settings.apply_to(partition)  # perhaps known only since it is being opened\n",
+        "",
         (OF_BROKER + "test_settings_that_come_while_a_log_is_opened_are_its_settings",),
     ),
     Mutant(

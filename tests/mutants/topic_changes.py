@@ -79,8 +79,8 @@ TOPIC_CHANGES: Final = (
         "changes-not-obeyed",
         "a broker reads settings anew when their digest is another",
         "broker/partitions.py",
-        "            if self._configs.get(topic.topic_id, (None,))[0] != topic.configs_digest\n",
-        "            if topic.topic_id not in self._configs\n",
+        "            if self._settings.digest(topic.topic_id) != topic.configs_digest\n",
+        "            if self._settings.digest(topic.topic_id) is None\n",
         (BROKER + "test_settings_are_read_anew_when_their_digest_is_another",),
     ),
     Mutant(

@@ -82,6 +82,25 @@ def test_every_broker_obeys_a_changed_setting(nodes: Nodes, admin: AdminClient, 
     nodes.await_equal_images()
 
 
+def test_every_broker_obeys_what_is_set_for_all_and_one_what_is_set_for_it(nodes: Nodes, topic: str) -> None:
+    every, one = ("--broker-defaults",), ("--broker", nodes.followers()[0])
+    too_large = KafkaError.MSG_SIZE_TOO_LARGE
+    assert codes(nodes, topic) == {None}
+    nodes.run("configs", "alter", *every, "--add-config", "message.max.bytes=500")
+    wait_for("every broker refuses", lambda: codes(nodes, topic) == {too_large})
+    nodes.run("configs", "alter", *one, "--add-config", "message.max.bytes=5000")
+    wait_for("one takes it", lambda: codes(nodes, topic) == {too_large, None})
+    nodes.kill(*nodes.node_ids)
+    nodes.start(*nodes.node_ids)
+    nodes.leader()
+    wait_for("after a restart, too", lambda: codes(nodes, topic) == {too_large, None})
+    nodes.run("configs", "alter", *every, "--add-config", "log.dirs=/tmp", status=1)
+    for whose in (every, one):
+        nodes.run("configs", "alter", *whose, "--delete-config", "message.max.bytes")
+    wait_for("every broker takes it", lambda: codes(nodes, topic) == {None})
+    nodes.await_equal_images()
+
+
 def test_all_settings_at_once_and_what_is_refused(admin: AdminClient, topic: str) -> None:
     changed(admin, topic, AlterConfigOpType.SET, "retention.ms", "86400000")
     every = ConfigResource(ResourceType.TOPIC, topic, set_config={"segment.bytes": "1048576"})

@@ -1,12 +1,20 @@
-"""ACLs and SCRAM users, and nodes that are killed at every step of a change: it is whole or not there."""
+"""ACLs, users and settings of brokers: a change is whole or not there, wherever nodes are killed."""
 
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import pytest
 
-from fencepost.controller import acls, levels, scram
+from fencepost.controller import acls, broker_configs, levels, scram
 from fencepost.controller.acl_types import Acl, CreateAcls, Operation, PatternType, Permission, ResourceType
+from fencepost.controller.config_changes import (
+    AlterConfigs,
+    ConfigChange,
+    ConfigOperation,
+    ResourceChanges,
+    decide_alter,
+    require_count,
+)
 from fencepost.controller.scram_types import (
     AlterScram,
     Mechanism,
@@ -58,6 +66,23 @@ def iterations_of(view: View) -> tuple[int, ...]:
     return tuple(0 if each is None else each.iterations for each in found)
 
 
+def configured(*changes: tuple[str, str | None]) -> Decide[Any]:
+    """All brokers; no value: the setting is removed."""
+    operations = (
+        ConfigChange(name, value, ConfigOperation.DELETE if value is None else ConfigOperation.SET)
+        for name, value in changes
+    )
+    whose = ResourceChanges(broker_configs.BROKER_RESOURCE, broker_configs.ALL_BROKERS, tuple(operations))
+    request = AlterConfigs((whose,))
+    return lambda view, _now: decide_alter(view, request, require_count(request))
+
+
+def settings_of_brokers(view: View) -> tuple[int, ...]:
+    """What is set of two settings; 0: nothing is."""
+    found = dict(broker_configs.find(view, broker_configs.ALL_BROKERS))
+    return tuple(int(found.get(name, 0)) for name in ("log.retention.ms", "log.segment.bytes"))
+
+
 def granted(*wanted: Acl) -> Decide[Any]:
     return lambda view, _now: acls.decide_create(view, CreateAcls(wanted))
 
@@ -77,6 +102,13 @@ CHANGES: Final = {
         iterations_of,
         (4096, 4096),
         (8192, 0),
+    ),
+    "settings": Change(
+        configured(("log.retention.ms", "5"), ("log.segment.bytes", "99")),
+        configured(("log.retention.ms", "7"), ("log.segment.bytes", None)),
+        settings_of_brokers,
+        (5, 99),
+        (7, 0),
     ),
     "grant": Change(revoked(), granted(FIRST, SECOND), there, (0, 0), (1, 1)),
     "revoke": Change(granted(FIRST, SECOND), revoked(FIRST, SECOND), there, (1, 1), (0, 0)),
@@ -120,6 +152,7 @@ def advance(rig: Rig, step: int) -> None:
     [
         pytest.param("users", (1,), id="users-and-the-leader"),
         pytest.param("users", (1, 2, 3), id="users-and-all"),
+        pytest.param("settings", (1,), id="settings-and-the-leader"),
         pytest.param("grant", (1,), id="grant-and-the-leader"),
         pytest.param("revoke", (1, 2, 3), id="revoke-and-all"),
     ],

@@ -22,6 +22,7 @@ WRITTEN_FROM_LEVEL = {
     8: {18, 19},
     9: set[int](),
     10: {11, 22},
+    11: set[int](),
 }
 """Keys of records by the log level from which on they are written: an older node halts at others."""
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 
-from fencepost.controller import producer_ids, topics, voters
+from fencepost.controller import broker_configs, producer_ids, topics, voters
 from fencepost.controller.producer_ids import PRODUCER_IDS, ProducerIds
 from fencepost.controller.replay import replay_record
 from fencepost.controller.topic_creation import TopicRules, decide_create
@@ -17,7 +17,12 @@ from fencepost.controller.transactions.assignments import ASSIGNMENTS, OWNERS
 from fencepost.controller.view import EmptyView, ImageHeader, Overlay
 from fencepost.records.batch import iter_batches
 from fencepost.records.control import SnapshotFooter, SnapshotHeader, Voters, decode_control
-from fencepost.records.schema import AllocateProducerIdsRecord, FeatureLevelRecord, RegisterBrokerRecord
+from fencepost.records.schema import (
+    AllocateProducerIdsRecord,
+    ConfigRecord,
+    FeatureLevelRecord,
+    RegisterBrokerRecord,
+)
 from fencepost.records.types import BrokerEpoch, BrokerId, ImageVersion, LogIndex, NodeId, ProducerId, Term
 from fencepost.snapshots import snapshot
 from fencepost.snapshots.image import image_digest
@@ -188,6 +193,9 @@ def test_topics_are_in_the_checkpoint_as_kafkas_records(store: Store, tmp_path: 
     new = NewTopic("many", 1500, 1), NewTopic("a.b", 2, 1, configs=(("retention.ms", "5"),))
     for record in decide_create(store.image, CreateTopics(new), TopicRules(), Random(1)).records:
         replay_record(store.image, record)
+    for name in ("", "2"):
+        of_brokers = ConfigRecord(resource_type=4, resource_name=name, name="log.retention.ms", value="7")
+        replay_record(store.image, of_brokers)
     store.image.header = ImageHeader(ImageVersion(9), Term(3), NodeId(1), (42, 7, 0))
     store.flush()
     checkpoint = written(store, tmp_path / "snapshots") / f"{NAME}.checkpoint"
@@ -199,8 +207,9 @@ def test_topics_are_in_the_checkpoint_as_kafkas_records(store: Store, tmp_path: 
     for record in snapshot.checkpoint_records(checkpoint):
         replay_record(view, record)
     rebuilt, original = rows(view), rows(store.image)
-    for table in (topics.TOPICS, topics.TOPIC_NAMES, topics.PARTITIONS, topics.HOSTED, topics.COLLIDING):
-        assert rebuilt[table.name] == original[table.name] != []
+    of_topics = topics.TOPICS, topics.TOPIC_NAMES, topics.PARTITIONS, topics.HOSTED, topics.COLLIDING
+    for name in (*(each.name for each in of_topics), broker_configs.BROKER_CONFIGS.name):
+        assert rebuilt[name] == original[name] != []
 
 
 def test_an_empty_image_has_a_checkpoint_too(tmp_path: Path) -> None:

@@ -26,8 +26,11 @@ def test_the_version_comes_back(version: int, cluster_version: int) -> None:
 @table("version", BROKER_HEARTBEAT.versions, ids="v{}".format)
 @table("agreed_ms", [0, 1_790_000_000_000])
 @table("cluster_version", [-1, 7])
-def test_the_agreed_time_comes_back(version: int, cluster_version: int, agreed_ms: int) -> None:
-    status = HeartbeatStatus(True, False, True, cluster_version, agreed_ms)
+@table("settings_digest", [-1, 0, 2**63 - 1])
+def test_the_agreed_time_and_the_settings_come_back(
+    version: int, cluster_version: int, agreed_ms: int, settings_digest: int
+) -> None:
+    status = HeartbeatStatus(True, False, True, cluster_version, agreed_ms, settings_digest)
     body = BROKER_HEARTBEAT.encode_response(version, status, 5)
     assert BROKER_HEARTBEAT.decode_response(version, body) == status
 
