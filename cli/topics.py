@@ -13,7 +13,7 @@ import click
 
 from fencepost.cli.output import JSON, echo_json, format_option
 from fencepost.cli.route import Route, refused, route_options
-from fencepost.cli.topics_change import alter, delete_records
+from fencepost.cli.topics_change import alter, assigned, delete_records
 from fencepost.cli.topics_recover import recover
 from fencepost.cluster.console import Failed, WrongUsage
 from fencepost.controller.errors import ErrorCode
@@ -68,7 +68,7 @@ def create(
         name,
         -1 if partitions is None else partitions,
         -1 if replication_factor is None else replication_factor,
-        _assignments(replica_assignment),
+        tuple(enumerate(assigned(replica_assignment))),
         tuple(_setting(each) for each in configs),
     )
     (created,) = route.ask(CREATE_TOPICS, CreateTopics((topic,))).topics
@@ -201,17 +201,6 @@ def _setting(text: str) -> tuple[str, str]:
     if not equals or not name.strip():
         raise WrongUsage(f"--config: expected KEY=VALUE, got {text!r}")
     return name.strip(), value.strip()
-
-
-def _assignments(text: str | None) -> tuple[tuple[int, tuple[int, ...]], ...]:
-    """Kafka's form: partitions separated by commas, the replicas of one by colons."""
-    if text is None:
-        return ()
-    try:
-        partitions = [tuple(int(each) for each in part.split(":")) for part in text.split(",")]
-    except ValueError:
-        raise WrongUsage(f"--replica-assignment: expected broker ids as 1,2,1; got {text!r}") from None
-    return tuple(enumerate(partitions))
 
 
 # -- printing --------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ Words       those of ``kafka-topics --alter`` and ``kafka-delete-records``, whos
 """
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,10 +14,11 @@ from fencepost.cli.output import JSON, echo_json, format_option
 from fencepost.cli.route import Route, refused, route_options
 from fencepost.cli.target_options import broker_options, find_brokers
 from fencepost.cluster.brokers import Brokers, run
-from fencepost.cluster.console import Unreadable, WrongUsage
+from fencepost.cluster.console import Failed, Unreadable, WrongUsage
 from fencepost.controller.errors import ErrorCode
 from fencepost.controller.partition_creation import CreatePartitions, NewPartitions
 from fencepost.wire.errors import raise_for
+from fencepost.wire.k03_metadata import METADATA, Metadata, TopicQuery
 from fencepost.wire.k21_delete_records import (
     DELETE_RECORDS,
     HIGH_WATERMARK,
@@ -31,13 +33,28 @@ FILE_BYTES_MAX: Final = 1_000_000
 
 @click.command()
 @click.option("--topic", "name", required=True, help="Its name.")
-@click.option("--partitions", type=int, required=True, help="How many it has then; never fewer than now.")
+@click.option("--partitions", type=int, help="How many it has then; never fewer than now.")
+@click.option("--replica-assignment", help="Broker ids of all its partitions then: 1,2,1; those there stay.")
 @click.option("--validate-only", is_flag=True, help="Say whether it can be done, and do nothing.")
 @route_options
 @format_option
-def alter(route: Route, name: str, partitions: int, validate_only: bool, output_format: str) -> None:
+def alter(
+    route: Route,
+    name: str,
+    partitions: int | None,
+    replica_assignment: str | None,
+    validate_only: bool,
+    output_format: str,
+) -> None:
     """Give a topic more partitions. Exit status 1 if that is refused, 3 if the outcome is unknown."""
-    request = CreatePartitions((NewPartitions(name, partitions),), validate_only)
+    brokers = assigned(replica_assignment)
+    if partitions is None and not brokers:
+        raise WrongUsage("expected --partitions or --replica-assignment")
+    partitions = len(brokers) if partitions is None else partitions
+    if brokers and len(brokers) != partitions:
+        raise WrongUsage(f"--replica-assignment has {len(brokers)} partitions, --partitions is {partitions}")
+    new = new_partitions(route, name, brokers) if brokers else None
+    request = CreatePartitions((NewPartitions(name, partitions, new or None),), validate_only)
     (created,) = route.ask(CREATE_PARTITIONS, request).topics
     if created.error_code:
         raise refused(created.error_code, created.error_message, f"topic {name}")
@@ -45,6 +62,39 @@ def alter(route: Route, name: str, partitions: int, validate_only: bool, output_
         echo_json({"Topic": name, "PartitionCount": partitions, "ValidateOnly": validate_only})
     else:
         click.echo(f"Topic {name} {'could have' if validate_only else 'has'} {partitions} partitions.")
+
+
+def assigned(text: str | None) -> tuple[tuple[int, ...], ...]:
+    """Kafka's form: partitions separated by commas, the replicas of one by colons. Raises WrongUsage."""
+    if text is None:
+        return ()
+    try:
+        return tuple(tuple(int(each) for each in part.split(":")) for part in text.split(","))
+    except ValueError:
+        raise WrongUsage(f"--replica-assignment: expected broker ids as 1,2,1; got {text!r}") from None
+
+
+def new_partitions(
+    route: Route, name: str, brokers: tuple[tuple[int, ...], ...]
+) -> tuple[tuple[int, ...], ...]:
+    """The brokers of the partitions that are not there yet.
+
+    As of ``kafka-topics --alter`` the list begins with those that are there; it ignores what it says of them.
+    Raises Failed: that would be to move one.
+    """
+    (found,) = route.ask(METADATA, Metadata((TopicQuery(name),), allow_auto_topic_creation=False)).topics
+    there = {each.partition_index: each.replica_nodes for each in found.partitions}
+    for index, wanted in enumerate(brokers[: len(there)]):
+        if wanted != tuple(there.get(index, wanted)):
+            raise Failed(
+                f"partition {index} is on broker {_listed(there[index])}, not {_listed(wanted)}: "
+                f"partitions that are there are not moved"
+            )
+    return brokers[len(there) :]
+
+
+def _listed(brokers: Iterable[int]) -> str:
+    return ":".join(map(str, brokers))
 
 
 @click.command("delete-records")

@@ -12,6 +12,7 @@ LINKS: Final = "tests/coordinator/test_marker_links.py::"
 REGISTRATION: Final = "tests/broker/test_registration.py::"
 ANNOUNCED: Final = "tests/broker/test_announcements.py::"
 BROKER: Final = "tests/broker/test_changed_topics.py::"
+COMMAND: Final = "tests/cli/test_topics_change.py::"
 
 TOPIC_CHANGES: Final = (
     Mutant(
@@ -37,6 +38,22 @@ TOPIC_CHANGES: Final = (
         "    return Decision(() if request.validate_only else tuple(records), ",
         "    return Decision(tuple(records), ",
         (PARTITIONS + "test_what_is_only_validated_is_not_written",),
+    ),
+    Mutant(
+        "changes-partitions-that-seem-to-move",
+        "an assignment that would move a partition is refused",
+        "cli/topics_change.py",
+        "        if wanted != tuple(there.get(index, wanted)):\n",
+        "        if False:\n",
+        (COMMAND + "test_a_partition_that_is_there_is_not_moved",),
+    ),
+    Mutant(
+        "changes-partitions-assigned-from-the-first",
+        "only partitions that are new are assigned",
+        "cli/topics_change.py",
+        "    return brokers[len(there) :]\n",
+        "    return brokers\n",
+        (COMMAND + "test_the_list_begins_with_the_partitions_that_are_there",),
     ),
     Mutant(
         "changes-above-the-high-watermark",
