@@ -106,6 +106,7 @@ FLAG_AFTER_CUT: Final = 128  # of these: the segment before it ends in a torn ba
 FLAG_UNCOMMITTED: Final = 256  # not known to be committed
 FLAG_COMPACTED: Final = 512  # of a compacted log: offsets may be missing, as of right
 FLAG_EMPTIED: Final = 1024  # compaction has taken records out of it
+FLAG_AFTER_END: Final = 4096  # a copy of a compacted log ends before it: what followed there may be cleaned
 FLAG_STALE: Final = 2048  # of a turn: its marker's epoch was over
 
 _LOG_BATCH: Final = [

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from fencepost.audit.walks.columns import (
     COPIES_RESULT,
     COPY_RESULT,
+    FLAG_AFTER_END,
     FLAG_AFTER_UNREAD,
     FLAG_COMPACTED,
     FLAG_EMPTIED,
@@ -85,6 +86,8 @@ class _Merge:
         self._ends = np.sort(np.array([copy.end for copy in spans], np.int64))
         self._epoch_rows: list[Row] = []
         self._last_epoch = -1
+        ends = {copy.end for copy in spans} if log.is_compacted else set()
+        self._ahead = sorted(ends)[:-1]  # of copies that end before another, and where no batch was seen yet
 
     def rows(self, rows: pa.RecordBatch) -> Batches:
         """The log's batches among whole places."""
@@ -92,6 +95,7 @@ class _Merge:
         kept = rows if len(chosen) == rows.num_rows else rows.take(pa.array(chosen))
         flags |= self._unbroken.look(kept, flags)
         flags |= self._elected(kept)
+        self._pass_ends(kept, flags)
         yield self._shaped(kept, flags)
         yield from batch_of(self._taken(), COPIES_RESULT)
 
@@ -105,6 +109,19 @@ class _Merge:
         first = np.array([any(one < each <= own for each in self._log.unclean)
                           for one, own in zip(before.tolist(), epochs.tolist(), strict=True)])  # fmt: skip
         return np.where(first, FLAG_AFTER_UNREAD, 0).astype(np.int32)
+
+    def _pass_ends(self, rows: pa.RecordBatch, flags: Flags) -> None:
+        """Mark the first batch of a producer behind the end of each copy of a compacted log.
+
+        The others may have been cleaned of what followed there, and that of the marker of its last data.
+        """
+        if not self._ahead:
+            return
+        of_producers = np.flatnonzero(rows.column("producer_id").fill_null(-1).to_numpy() >= 0)
+        firsts = np.searchsorted(rows.column("place").to_numpy()[of_producers], self._ahead)
+        passed = firsts < len(of_producers)
+        flags[of_producers[firsts[passed]]] |= FLAG_AFTER_END
+        self._ahead = self._ahead[int(passed.sum()) :]
 
     def end(self) -> list[Found]:
         """What is found once all places were seen, and the row of kind "log"."""

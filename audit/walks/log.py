@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from fencepost.audit.decode.control import MARKER_SIZES
 from fencepost.audit.walks.columns import (
+    FLAG_AFTER_END,
     FLAG_AFTER_UNREAD,
     FLAG_COMPACTED,
     FLAG_DISPLACED,
@@ -82,7 +83,7 @@ class _Log:
         self._opaque = 0  # how many rows may be markers that cannot be read
         self._server_ms = -1
         self._end = -1
-        self._cut_at = -1  # the last offset behind what an election cut, or could not be read
+        self._cut_at = -1  # the last offset behind what an election or a cleaner cut, or could not be read
         self._open: dict[int, int] = {}  # first offset by producer, in the order of the log
         self._begins_at = -1  # a producer's first sequence; -1: any
         self._in_sequence = self._topic != CONSUMER_OFFSETS
@@ -135,7 +136,7 @@ class _Log:
                 self._holes += 1
             if producer_id < 0:
                 return
-        if flags & FLAG_AFTER_UNREAD:
+        if flags & (FLAG_AFTER_UNREAD | FLAG_AFTER_END):
             self._cut_at = base
         producer = self._producers.get(producer_id)
         if producer is None:

@@ -215,6 +215,25 @@ AUDIT_WALKS: Final = (
         (STORY + "[a-record-has-the-producer-id-of-another-id]",),
     ),
     Mutant(
+        "ends-of-copies-not-marked",
+        "behind the end of one copy of a compacted log the others may be cleaned of the marker of its data",
+        "audit/walks/copies.py",
+        "        flags[of_producers[firsts[passed]]] |= FLAG_AFTER_END\n",
+        "",
+        (
+            WALKS
+            + "test_cleaned_copies.py::test_a_marker_behind_the_end_of_the_one_copy_with_data_may_be_gone",
+        ),
+    ),
+    Mutant(
+        "all-behind-the-first-end-unjudged",
+        "before the end of the first copy of a compacted log a marker that none has is missing",
+        "audit/walks/copies.py",
+        "[of_producers], self._ahead)\n",
+        "[of_producers], [0] * len(self._ahead))\n",
+        (WALKS + "test_cleaned_copies.py::test_a_marker_that_no_copy_has_before_the_first_end_is_missing",),
+    ),
+    Mutant(
         "empty-logs-begin-at-none",
         "a log of which retention kept nothing begins where its copies do: what was before it is not missing",
         "audit/walks/unbroken.py",
