@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from fencepost.audit.decode import local
 from fencepost.audit.decode.columns import TABLES
+from fencepost.audit.source.connect import HAS_LIMITS
 from fencepost.audit.source.datasource import NAME, register
 from tests.audit.faults import cluster
 from tests.audit.tables.rows import Rows, in_memory, rows_of
@@ -122,7 +123,7 @@ def test_a_stream_gives_each_batch_once(spark: SparkSession, root: Path, tmp_pat
             path.write_bytes(content[: int(len(content) * share)])
         batches += stream.catch_up()
         assert stream.rows() == in_memory(local.tables([str(growing)]))["record_batches"]
-    assert batches > 3
+    assert batches > 3 if HAS_LIMITS else batches == 3
     assert stream.catch_up() == 0
 
 

