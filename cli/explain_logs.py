@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from fencepost.audit.jobs.opened import COORDINATOR_TOPIC, Coordinators, Directories, Log, OpenLog
-from fencepost.cli.explain_output import when
+from fencepost.cli.output import when
 from fencepost.client.explain import Explained, Held, PartitionHeld
 from fencepost.client.inquiry import Unanswered
 from fencepost.client.types import TopicPartition

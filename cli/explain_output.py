@@ -1,11 +1,12 @@
 """What ``explain`` says: a document, and the same as sentences. docs/explain.md describes the fields."""
 
-import datetime as dt
 import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from fencepost.cli.explain_commands import KAFKA, Cluster, commands_for
+from fencepost.cli.output import ago, when
+from fencepost.cli.transaction_output import fence_line, fence_row
 from fencepost.client.explain import Explained, Held, PartitionHeld
 from fencepost.records.open_transactions import DECIDED, NO_TIMEOUT_MS, ONGOING, Coordinated, Holding
 from fencepost.wire.errors import code_of
@@ -78,6 +79,11 @@ def document(
                 "SinceMs": each.since_ms,
             }
             for each in explained.wedged
+        ],
+        "Fences": [
+            {"TransactionalId": name, **fence_row(each)}
+            for name, fences in explained.fences.items()
+            for each in fences
         ],
         "Unanswered": [
             {
@@ -162,6 +168,8 @@ def sentences(found: dict[str, Any]) -> Iterator[str]:
             f"{each['TransactionalId']} is wedged: {each['Partition']} refuses its marker since "
             f"{when(each['SinceMs'])}: {each['Reason']}."
         )
+    for each in found["Fences"]:
+        yield f"{each['TransactionalId']}, {fence_line(each, found['AtMs'])}."
     yield from _unanswered_lines(found["Unanswered"])
     if DIRECTORIES in found and any(_hangs(each) for each in found["Partitions"]):
         yield (
@@ -311,22 +319,3 @@ def _unanswered_lines(rows: list[dict[str, Any]]) -> Iterator[str]:
         yield f"Not known of {each['Of']}: {named}{each['Reason']}; {each['ToDo']}."
     if len(rows) > UNANSWERED_MAX:
         yield f"Nor of {len(rows) - UNANSWERED_MAX} more."
-
-
-def when(at_ms: int) -> str:
-    """A time in UTC, as ISO 8601 writes it."""
-    try:
-        return dt.datetime.fromtimestamp(at_ms / 1000, dt.UTC).isoformat(timespec="seconds")
-    except (OverflowError, ValueError, OSError):
-        return f"{at_ms} ms since 1970"
-
-
-def ago(duration_ms: int) -> str:
-    """How long ago, in its largest unit; of the future too, where clocks differ."""
-    if duration_ms < 0:
-        return "in the future, by this machine's clock"
-    seconds = duration_ms // 1000
-    for length, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= length:
-            return f"{seconds // length} {unit} ago"
-    return f"{seconds} s ago"

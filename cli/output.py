@@ -1,6 +1,7 @@
 """Options that most commands share, and results and errors as JSON (docs/commands.md)."""
 
 import contextlib
+import datetime as dt
 import json
 import os
 import re
@@ -120,3 +121,22 @@ def is_json(arguments: Sequence[str]) -> bool:
 def optional(value: Any, missing: object = "none") -> Any:
     """``value``, or what to print where there is none."""
     return missing if value is None else value
+
+
+def when(at_ms: int) -> str:
+    """A time in UTC, as ISO 8601 writes it."""
+    try:
+        return dt.datetime.fromtimestamp(at_ms / 1000, dt.UTC).isoformat(timespec="seconds")
+    except (OverflowError, ValueError, OSError):
+        return f"{at_ms} ms since 1970"
+
+
+def ago(duration_ms: int) -> str:
+    """How long ago, in its largest unit; of the future too, where clocks differ."""
+    if duration_ms < 0:
+        return "in the future, by this machine's clock"
+    seconds = duration_ms // 1000
+    for length, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= length:
+            return f"{seconds // length} {unit} ago"
+    return f"{seconds} s ago"

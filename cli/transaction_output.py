@@ -1,20 +1,22 @@
 """What ``transactions describe`` and ``force-terminate`` say, as documents and sentences."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import click
 import msgspec
 
-from fencepost.cli.output import JSON, echo_json
+from fencepost.cli.output import JSON, ago, echo_json, when
 from fencepost.cli.transaction_calls import Described, Listed, Terminated
+from fencepost.client.fences import fence_text
 from fencepost.cluster.console import table
-from fencepost.wire.k20065_explain_transaction import Explanation
+from fencepost.wire.k20065_explain_transaction import UNKNOWN, Explanation, FenceExplained
 from fencepost.wire.k20066_list_set_aside import WEDGED, SetAside
 
 NONE: Final = "None"  # as Kafka's tool prints what is not there
 LISTED: Final = ("TransactionalId", "Coordinator", "ProducerId", "TransactionState")  # Kafka's
 LISTED_TWO_PHASE: Final = (*LISTED, "TwoPhaseOpenMs", "IsKept")
+LATER: Final = ("LaterProducerId", "LaterProducerEpoch", "TimeoutMs")  # of a fence; null: not known
 BEYOND_KAFKA: Final = frozenset({"Explanation", "Fences", "SetAside", "PendingOffsets", "Assignments"})
 """The columns of ``description`` that Kafka's ``kafka-transactions describe`` does not have."""
 
@@ -70,20 +72,54 @@ def description(described: Described, *, now_ms: int) -> dict[str, Any]:
         "TransactionDurationMs": max(0, now_ms - transaction.started_ms) if is_open else None,
         "TopicPartitions": partitions,
         "Explanation": None if explanation is None else explanation.explanation,
-        "Fences": [
-            {
-                "AtMs": each.at_ms,
-                "Cause": each.cause,
-                "ProducerId": each.producer_id,
-                "ProducerEpoch": each.epoch,
-                "ClientId": each.client_id,
-            }
-            for each in fences
-        ],
+        "Fences": [fence_row(each) for each in fences],
         "SetAside": [] if explanation is None else [set_aside_row(each) for each in explanation.set_aside],
         "PendingOffsets": _pending(explanation),
         "Assignments": _assignments(explanation),
     }
+
+
+def description_lines(row: dict[str, Any], now_ms: int) -> Iterator[str]:
+    """A description as text: Kafka's columns, and what is beyond them."""
+    columns = {name: value for name, value in row.items() if name not in BEYOND_KAFKA}
+    columns["TopicPartitions"] = ",".join(row["TopicPartitions"]) or NONE
+    yield table(tuple(columns), [shown(columns)])
+    if row["Explanation"]:
+        yield f"\n{row['TransactionalId']}: {row['Explanation']}"
+    yield from (f"  {fence_line(each, now_ms)}" for each in row["Fences"])
+    yield from assignment_lines(row["Assignments"])
+    yield from pending_lines(row["PendingOffsets"])
+
+
+def fence_row(fence: FenceExplained) -> dict[str, Any]:
+    """A fence in a document."""
+    return {
+        "AtMs": fence.at_ms,
+        "Cause": fence.cause,
+        "ProducerId": fence.producer_id,
+        "ProducerEpoch": fence.epoch,
+        "ClientId": fence.client_id,
+        "LaterProducerId": _known(fence.later_producer_id),
+        "LaterProducerEpoch": _known(fence.later_epoch),
+        "TimeoutMs": _known(fence.timeout_ms),
+    }
+
+
+def _known(number: int) -> int | None:
+    return None if number == UNKNOWN else number
+
+
+def fence_line(row: dict[str, Any], now_ms: int) -> str:
+    """A fence of a document as text."""
+    fence = FenceExplained(
+        row["AtMs"],
+        row["Cause"],
+        row["ProducerId"],
+        row["ProducerEpoch"],
+        row["ClientId"],
+        *(UNKNOWN if row[each] is None else row[each] for each in LATER),
+    )
+    return f"{when(fence.at_ms)} ({ago(now_ms - fence.at_ms)}): {fence_text(fence)}"
 
 
 def _assignments(explanation: Explanation | None) -> list[dict[str, Any]]:

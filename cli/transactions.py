@@ -25,17 +25,14 @@ from fencepost.cli.transaction_calls import (
 from fencepost.cli.transaction_output import (
     LISTED,
     LISTED_TWO_PHASE,
-    NONE,
-    assignment_lines,
     description,
+    description_lines,
     is_two_phase,
     listed,
-    pending_lines,
     print_rows,
     sentence,
     set_aside_row,
     set_aside_sentence,
-    shown,
     termination,
 )
 from fencepost.cli.transaction_partitions import (
@@ -47,7 +44,7 @@ from fencepost.cli.transaction_partitions import (
     write_marker,
 )
 from fencepost.cluster.brokers import Brokers, run
-from fencepost.cluster.console import Unreadable, WrongUsage, table
+from fencepost.cluster.console import Unreadable, WrongUsage
 from fencepost.cluster.target import Target
 from fencepost.controller.transactions.describe import ListTransactions
 from fencepost.records.types import ProducerId
@@ -173,18 +170,12 @@ def describe(target: Target, transactional_id: str, output_format: str) -> None:
     TopicPartitions of a transaction that is ending are those that still lack their marker.
     """
     described = run(target, lambda brokers: describe_transaction(brokers, transactional_id))
-    row = description(described, now_ms=_now_ms())
+    now_ms = _now_ms()
+    row = description(described, now_ms=now_ms)
     if output_format == JSON:
         echo_json(row)
         return
-    explanation = row.pop("Explanation"), row.pop("Fences"), row.pop("SetAside")
-    pending = row.pop("PendingOffsets")
-    assignments = row.pop("Assignments")
-    row["TopicPartitions"] = ",".join(row["TopicPartitions"]) if row["TopicPartitions"] else NONE
-    click.echo(table(tuple(row), [shown(row)]))
-    if explanation[0]:
-        click.echo(f"\n{transactional_id}: {explanation[0]}")
-    for line in (*assignment_lines(assignments), *pending_lines(pending)):
+    for line in description_lines(row, now_ms):
         click.echo(line)
 
 

@@ -10,8 +10,8 @@ Twice       a transaction is hanging if two looks, CONFIRM_S apart, say so of th
 import asyncio
 import math
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from fencepost.client.coordinators import Coordinator
@@ -22,11 +22,17 @@ from fencepost.client.types import TopicPartition
 from fencepost.records.open_transactions import Coordinated, Holding, Judged, OpenTransaction, judge
 from fencepost.wire.k10_find_coordinator import TRANSACTION
 from fencepost.wire.k61_describe_producers import ActiveProducer
-from fencepost.wire.k20065_explain_transaction import EXPLAIN_TRANSACTION, ExplainTransaction
+from fencepost.wire.k20065_explain_transaction import (
+    EXPLAIN_TRANSACTION,
+    ExplainTransaction,
+    Explanation,
+    FenceExplained,
+)
 from fencepost.wire.requests import ApiError, ErrorCode
 
 CONFIRM_S: Final = 1.0
 READING_S: Final = 5.0  # to find out what a name is
+EXPLAINED_MAX: Final = 10  # transactional ids whose fences are looked at; all that are ending are
 LOOKS_MAX: Final = 3  # until the answers of one partition fit together
 WEDGED: Final = "wedged"
 
@@ -85,6 +91,7 @@ class Explained:
 
     ``missing``       partitions of the transaction on which nothing of it is open.
     ``remembered``    how many partitions know the producer; None: it was not counted.
+    ``fences``        by transactional id, the oldest first; of a cluster of ours.
     ``unanswered``    what the cluster did not say: the rest is not the whole.
     """
 
@@ -93,6 +100,7 @@ class Explained:
     missing: tuple[Place, ...] = ()
     remembered: int | None = None
     wedged: tuple[Wedged, ...] = ()
+    fences: Mapping[str, tuple[FenceExplained, ...]] = field(default_factory=dict)
     unanswered: tuple[Unanswered, ...] = ()
 
 
@@ -234,36 +242,46 @@ class Explainer:
     async def _explained(
         self, inquiry: Inquiry, partitions: tuple[PartitionHeld, ...], owner: Coordinated | None = None
     ) -> Explained:
-        """With what coordinators of ours say of markers that partitions refuse."""
-        names = {
-            each.owner.transactional_id
-            for partition in partitions
-            for each in partition.held
-            if each.judged.holding is Holding.ENDING and each.owner is not None
-        }
+        """With what coordinators of ours say of markers that partitions refuse, and of fences."""
+        held = [each for partition in partitions for each in partition.held]
+        ending = {each.owner for each in held if each.judged.holding is Holding.ENDING}
         if owner is not None and owner.state.startswith("Prepare"):
-            names.add(owner.transactional_id)
-        wedged = [each for name in sorted(names) for each in await self._wedged(inquiry, name)]
-        return Explained(partitions=partitions, wedged=tuple(wedged))
+            ending.add(owner)
+        names = sorted({each.transactional_id for each in ending if each is not None})
+        others = {owner, *(each.owner for each in held)} - ending
+        names += sorted({each.transactional_id for each in others if each is not None} - {*names})
+        wedged: list[Wedged] = []
+        fences: dict[str, tuple[FenceExplained, ...]] = {}
+        for name in names[: max(EXPLAINED_MAX, len(ending))]:
+            explanation = await self._explanation(inquiry, name)
+            if explanation is not None:
+                wedged += _wedged(name, explanation)
+                fences[name] = explanation.fences
+        return Explained(partitions=partitions, wedged=tuple(wedged), fences=fences)
 
-    async def _wedged(self, inquiry: Inquiry, name: str) -> list[Wedged]:
+    async def _explanation(self, inquiry: Inquiry, name: str) -> Explanation | None:
+        """What the id's coordinator says; None: it is Apache Kafka's, or does not say, which is noted."""
+        if not await inquiry.has(EXPLAIN_TRANSACTION):
+            return None
         coordinator = Coordinator(self._network, TRANSACTION, name)
         try:
-            explanation = await coordinator.call(
+            return await coordinator.call(
                 EXPLAIN_TRANSACTION, ExplainTransaction(name), timeout_s=self._timeout_s
             )
         except ApiError as error:
             if number_of(error) not in _UNEXPLAINED:
                 inquiry.note(f"transactional id {name!r}", str(error), number_of(error))
-            return []
         except ClientError as error:
             inquiry.note(f"transactional id {name!r}", str(error), error.code)
-            return []
-        return [
-            Wedged(name, each.partition, each.reason, each.since_ms)
-            for each in explanation.set_aside
-            if each.kind == WEDGED
-        ]
+        return None
+
+
+def _wedged(name: str, explanation: Explanation) -> list[Wedged]:
+    return [
+        Wedged(name, each.partition, each.reason, each.since_ms)
+        for each in explanation.set_aside
+        if each.kind == WEDGED
+    ]
 
 
 def _opened(place: Place, row: ActiveProducer) -> OpenTransaction:

@@ -8,7 +8,7 @@ Noted       once for each broker, topic or coordinator: a cluster of many partit
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from fencepost.client.backoff import Backoff
 from fencepost.client.coordinators import Coordinator
@@ -16,6 +16,7 @@ from fencepost.client.errors import ClientError, name_of, number_of, refused
 from fencepost.client.network import LOST, Channel, Network
 from fencepost.records.open_transactions import DECIDED, ONGOING, Coordinated
 from fencepost.records.types import ProducerId
+from fencepost.wire.dispatch import Api
 from fencepost.wire.errors import error_for
 from fencepost.wire.k02_list_offsets import LATEST, LIST_OFFSETS, ListOffsets, OffsetQuery
 from fencepost.wire.k03_metadata import METADATA, BrokerNode, Metadata, TopicMetadata, TopicQuery
@@ -279,10 +280,14 @@ class Inquiry:
             coordinator=-1 if coordinator.node_id is None else coordinator.node_id,
         )
 
+    async def has(self, api: Api[Any, Any]) -> bool:
+        """Whether a broker, whichever answers, serves an API."""
+        connection = await self._some_answer(self._network.any_connection, "ApiVersions")
+        return api.key in connection.versions
+
     async def _may_have_transactions(self) -> bool:
         """To look for a coordinator makes Apache Kafka create the topic of coordinators, if there is none."""
-        connection = await self._some_answer(self._network.any_connection, "ApiVersions")
-        if EXPLAIN_TRANSACTION.key in connection.versions:
+        if await self.has(EXPLAIN_TRANSACTION):
             return True  # a cluster of ours keeps transactions elsewhere
         topic = (await self.topics((COORDINATOR_TOPIC,))).get(COORDINATOR_TOPIC)
         return topic is None or topic.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

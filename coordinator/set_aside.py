@@ -19,6 +19,8 @@ from fencepost.controller.groups.offset_tables import PENDING, open_offsets
 from fencepost.controller.transactions import states
 from fencepost.controller.transactions.assignments import assigned, keys_of
 from fencepost.controller.transactions.explain import CAUSES, explain
+from fencepost.controller.transactions.pairs import client_pair
+from fencepost.controller.transactions.states import FenceCause, Transaction
 from fencepost.controller.view import View
 from fencepost.coordinator.completions import COMPLETION
 from fencepost.coordinator.coordinator_errors import CoordinatorErrors
@@ -30,6 +32,7 @@ from fencepost.wire.dispatch import Context, Reply, Service, served
 from fencepost.wire.k20027_force_markers import FORCE_MARKERS, ForcedMarkers, ForceMarkers
 from fencepost.wire.k20065_explain_transaction import (
     EXPLAIN_TRANSACTION,
+    UNKNOWN,
     Assignment,
     ExplainTransaction,
     Explanation,
@@ -93,12 +96,7 @@ class SetAsideServer:
         row = states.get(view, transactional_id)
         if row is None:
             raise TransactionalIdNotFound(f"nothing is known of {transactional_id!r}")
-        fences = tuple(
-            FenceExplained(
-                each.at_ms, CAUSES.get(each.cause, "unknown"), each.producer_id, each.epoch, each.by
-            )
-            for each in row.fences
-        )
+        fences = _fences(row)
         wedged = islice(self._markers.wedges.rows(transactional_id), EXPLAINED_MAX)
         rows = (*wedged, *self._quarantined(transactional_id))
         refusing = tuple((each.partition, each.code, each.since_ms) for each in rows if each.partition)
@@ -153,6 +151,23 @@ def _decide_known(transactional_id: str, view: View, _now_ms: int) -> Decision[N
     if states.get(view, transactional_id) is None:
         raise TransactionalIdNotFound(f"nothing is known of {transactional_id!r}")
     return Decision((), None)
+
+
+def _fences(row: Transaction) -> tuple[FenceExplained, ...]:
+    client = client_pair(row)
+    pairs = [*((each.producer_id, each.epoch) for each in row.fences), (client.producer_id, client.epoch)]
+    return tuple(
+        FenceExplained(
+            each.at_ms,
+            CAUSES.get(each.cause, "unknown"),
+            each.producer_id,
+            each.epoch,
+            each.by,
+            *pair,
+            row.transaction_timeout_ms if each.cause == FenceCause.TIMEOUT else UNKNOWN,
+        )
+        for each, pair in zip(row.fences, pairs[1:], strict=True)
+    )
 
 
 def _pending(view: View, producer_id: int) -> PendingOffsets | msgspec.UnsetType:

@@ -19,6 +19,7 @@ from fencepost.testing.evidence import (
     pair_text,
 )
 from fencepost.testing.journal import Answer, Request
+from fencepost.wire.k20065_explain_transaction import UNKNOWN
 
 SLOW_S: Final = 0.2  # an answer that took longer may have come after the client's call had timed out
 CAUSES_MAX: Final = 10
@@ -36,7 +37,12 @@ def causes(evidence: Evidence) -> list[str]:
     found += _timed_out(evidence)
     if not found:
         found += _commits_before_produces(evidence)
-    found += [f"{name!r} still has an open transaction: {why}" for name, why in evidence.open.items()]
+    ids = evidence.ids()
+    found += [
+        f"{name!r} still has an open transaction: {evidence.open[name]}"
+        for name in ids
+        if name in evidence.open
+    ]
     return found[:CAUSES_MAX]
 
 
@@ -54,13 +60,14 @@ def _unknown_outcomes(evidence: Evidence) -> list[str]:
 
 
 def _left_unknown(requests: Sequence[Request], older: Instance, newer: Instance) -> list[Request]:
-    """Commits of one transaction that had no answer when ``newer`` was begun: each attempt, in order."""
-    before = newer.init.at_s
+    """Attempts to commit one transaction that had no answer when ``newer`` was begun, in their order."""
+    before_s = newer.init.at_s
     ends = [each for each in requests if each.api == "EndTxn" and each.pair in older.pairs]
-    sent = [each for each in ends if each.at_s < before]
-    if not sent or _is_known(sent[-1], before) or not sent[-1].committed:
+    count = sum(each.at_s < before_s for each in ends)
+    if count == 0 or _is_known(ends[count - 1], before_s) or not ends[count - 1].committed:
         return []
-    return [each for each in ends if each.pair == sent[-1].pair]
+    known = [index for index, each in enumerate(ends[:count]) if _is_known(each, before_s)]
+    return ends[known[-1] + 1 if known else 0 :]
 
 
 def _is_known(end: Request, by_s: float) -> bool:
@@ -110,7 +117,8 @@ def _unwaited_commits(evidence: Evidence) -> list[str]:
         ends = [each for each in evidence.of(name) if each.api == "EndTxn"]
         if not ends:
             continue
-        first = next(each for each in ends if each.pair == ends[-1].pair)
+        done = [index for index, each in enumerate(ends[:-1]) if each.is_done]
+        first = ends[done[-1] + 1 if done else 0]
         is_open = ends[-1].answer is Answer.WAITING
         if is_open or (error is not None and not _is_prompt(first, ends[-1])):
             sent = f"({pair_text(first.pair)}), sent at {evidence.at(first.at_s)}, {_unanswered(first)}"
@@ -218,10 +226,11 @@ def _outside(evidence: Evidence, group: str, commit: Request, produced_s: list[f
 def _timed_out(evidence: Evidence) -> list[str]:
     return [
         f"The transaction of {name!r} (producer {each.producer_id}, epoch {each.epoch}) was aborted by its "
-        f"coordinator at {evidence.at(each.at_ms / 1000)}, as it was open for longer than its timeout: what "
-        "it had written is not there, unless the application sends it again."
-        for name, fences in evidence.fences.items()
-        for each in fences
+        f"coordinator at {evidence.at(each.at_ms / 1000)}, as it was open for longer than its timeout"
+        f"{f' of {each.timeout_ms} ms' if each.timeout_ms != UNKNOWN else ''}: what it had written is not "
+        "there, unless the application sends it again."
+        for name in evidence.ids()
+        for each in evidence.fences.get(name, ())
         if each.cause == "its timeout"
     ]
 

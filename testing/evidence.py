@@ -37,7 +37,7 @@ _TIMED_OUT: Final = frozenset({"_TIMED_OUT", "RequestTimedOut", "NotReachable", 
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """``fences``, ``open``: by transactional id, of those that the test used; ``open`` has explanations."""
+    """``fences``, ``open``: by transactional id, also of what other tests left; ``open`` has explanations."""
 
     began_s: float
     requests: Sequence[Request] = ()

@@ -7,9 +7,9 @@ Left out   what went well within a transaction; transactions that ended well one
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from fencepost.client.fences import fence_text
 from fencepost.testing.evidence import LATER, Evidence, code_name, pair_text
 from fencepost.testing.journal import Answer, Request
-from fencepost.wire.k20065_explain_transaction import FenceExplained
 
 ROWS_MAX: Final = 60
 FIRST: Final = 10  # of more than ROWS_MAX these, and then the last
@@ -23,7 +23,7 @@ def timeline(evidence: Evidence) -> list[str]:
     rows = [row for name in evidence.ids() for row in _of_id(evidence, name)]
     rows += [row for group in _groups(evidence) for row in _of_group(evidence, group)]
     rows += [
-        (each.at_ms / 1000, f"{name}: {fenced(each)}")
+        (each.at_ms / 1000, f"{name}: {fence_text(each)}")
         for name, fences in evidence.fences.items()
         for each in fences
     ]
@@ -34,12 +34,6 @@ def timeline(evidence: Evidence) -> list[str]:
         return lines
     more = len(lines) - ROWS_MAX
     return [*lines[:FIRST], f"... {more} more ...", *lines[FIRST + more :]]
-
-
-def fenced(fence: FenceExplained) -> str:
-    """Who lost which epoch to whom."""
-    by = f" (client id {fence.client_id!r})" if fence.client_id else ""
-    return f"producer {fence.producer_id}, epoch {fence.epoch} was fenced by {fence.cause}{by}"
 
 
 def _of_id(evidence: Evidence, name: str) -> Iterator[Row]:

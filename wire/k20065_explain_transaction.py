@@ -14,6 +14,8 @@ from fencepost.wire.dispatch import BROKER, CONTROLLER, Api
 from fencepost.wire.k20066_list_set_aside import SetAside
 from fencepost.wire.private_api import STRING, Fields, Json, private_api
 
+UNKNOWN: Final = -1
+
 
 class ExplainTransaction(msgspec.Struct, frozen=True):
     """A request for the explanation of one transaction (API key 20065)."""
@@ -22,13 +24,20 @@ class ExplainTransaction(msgspec.Struct, frozen=True):
 
 
 class FenceExplained(msgspec.Struct, frozen=True):
-    """A fence of the id's bounded history."""
+    """A fence of the id's bounded history.
+
+    ``later_*``      the pair that the id had when it was fenced the next time, or has now.
+    ``timeout_ms``   the id's timeout, where that is the cause; UNKNOWN where it is not.
+    """
 
     at_ms: int
     cause: str
     producer_id: int
     epoch: int
     client_id: str = ""
+    later_producer_id: int = UNKNOWN
+    later_epoch: int = UNKNOWN
+    timeout_ms: int = UNKNOWN
 
 
 class PendingOffset(msgspec.Struct, frozen=True):

@@ -26,13 +26,25 @@ class Transactions(Document):
 
 
 class Fence(Part):
-    """A producer that was fenced, and why."""
+    """A producer that was fenced, and why; ``timeout_ms``: where that is why.
+
+    ``later_...``: the pair that the id had when it was fenced the next time, or has now.
+    """
 
     at_ms: int
     cause: str
     producer_id: int
     producer_epoch: int
     client_id: str
+    later_producer_id: int | None
+    later_producer_epoch: int | None
+    timeout_ms: int | None
+
+
+class FencedInstance(Fence):
+    """The same, of one of several transactional ids."""
+
+    transactional_id: str
 
 
 class Assignment(Part):
@@ -219,6 +231,7 @@ class Explained(Document):
     missing: list[str]
     remembered_on: int | None
     wedged: list[Wedged]
+    fences: list[FencedInstance]
     unanswered: list[Unanswered]
     bootstrap_server: str | UnsetType = UNSET
     directories: list[str] | UnsetType = UNSET

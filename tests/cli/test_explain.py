@@ -13,7 +13,8 @@ import pytest
 from fencepost.cli import explain as command
 from fencepost.cli.explain import Subject
 from fencepost.cli.explain_commands import Cluster, commands_for, printable
-from fencepost.cli.explain_output import ago, document, sentences, when
+from fencepost.cli.explain_output import document, sentences
+from fencepost.cli.output import ago, when
 from fencepost.client.errors import ClientError
 from fencepost.client.explain import Explained, Held, PartitionHeld, Wedged
 from fencepost.client.inquiry import Unanswered
@@ -33,6 +34,7 @@ from fencepost.wire.k03_metadata import PartitionMetadata, TopicMetadata
 from fencepost.wire.k61_describe_producers import DESCRIBE_PRODUCERS
 from fencepost.wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
 from fencepost.wire.k66_list_transactions import LIST_TRANSACTIONS
+from fencepost.wire.k20065_explain_transaction import FenceExplained
 from fencepost.wire.requests import ErrorCode
 from tests.cli.fake_broker import BROKER_ID, FakeBroker
 from tests.cli.transaction_cluster import NOW_MS, OPEN, TOPICS, described_as, producers
@@ -171,6 +173,8 @@ def explained(holding: Holding, owner: Coordinated | None = OWNER, **rest: Any) 
 NOTHING = Explained(
     partitions=(PartitionHeld(topic="orders", partition=3, last_stable_offset=7, high_watermark=7),)
 )
+TIMED_OUT = FenceExplained(NOW_MS, "its timeout", 4, 2, "", 4, 3, 9)
+ROTATED = FenceExplained(NOW_MS, "a new instance", 4, 3, "b", 5, 0)
 BEHIND = PartitionHeld(topic="orders", partition=3, last_stable_offset=7, high_watermark=8)
 AWAY = Unanswered("broker 2 (b2:9092)", "no answer: timed out")
 
@@ -195,6 +199,12 @@ AWAY = Unanswered("broker 2 (b2:9092)", "no answer: timed out")
             explained(Holding.ENDING, wedged=(Wedged("bill ing", "orders-3", "epoch", NOW_MS),)),
             ["This forces that marker", "orders-3 refuses its marker since"],
             id="wedged",
+        ),
+        pytest.param(
+            explained(Holding.ONGOING, fences={"bill ing": (TIMED_OUT, ROTATED)}),
+            ["bill ing, ", "(0 s ago): producer 4, epoch 2 was fenced by its timeout of 9 ms; epoch 3 came",
+             "producer 4, epoch 3 was fenced by a new instance (client id 'b'); producer 5, epoch 0 came"],
+            id="fenced",
         ),
         pytest.param(
             explained(Holding.UNKNOWN, None, unanswered=(AWAY,)),

@@ -1,5 +1,6 @@
 """``transactions``: Kafka's verbs, flags and columns; what is asked of the cluster; and each refusal."""
 
+import re
 from typing import Any
 
 import msgspec
@@ -135,7 +136,7 @@ def test_the_cluster_may_be_named_before_the_verb(cluster: Cluster, capsys: Capt
 def test_a_description_has_the_columns_of_kafka_and_a_sentence(cluster: Cluster) -> None:
     cluster.answers({DESCRIBE_TRANSACTIONS: described_as(OPEN), EXPLAIN_TRANSACTION: lambda request: WHY})
     said = cluster.run("describe", "--transactional-id", "orders")
-    columns, row, empty, why = said.stdout.splitlines()
+    columns, row, empty, why, fence = said.stdout.splitlines()
     assert dict(zip(columns.split(), row.split(), strict=True)) == {
         "CoordinatorId": str(BROKER_ID),
         "TransactionalId": "orders",
@@ -148,6 +149,11 @@ def test_a_description_has_the_columns_of_kafka_and_a_sentence(cluster: Cluster)
         "TopicPartitions": "t-0,t-1,u-0",
     }
     assert (empty, why) == ("", "orders: It is open for 1.5 s.")
+    assert re.fullmatch(
+        r"  2025-10-09T08:53:20\+00:00 \(\d+ \w+ ago\): producer 42, epoch 2 was fenced by a new instance "
+        r"\(client id 'orders-2'\); epoch 3 came after it",
+        fence,
+    ), fence
     assert cluster.broker.asked == [DescribeTransactions(("orders",)), ExplainTransaction("orders")]
 
 
@@ -165,10 +171,13 @@ def test_a_description_is_json() -> None:
     assert row["Fences"] == [
         {
             "AtMs": NOW_MS,
-            "Cause": "new instance",
+            "Cause": "a new instance",
             "ProducerId": 42,
             "ProducerEpoch": 2,
             "ClientId": "orders-2",
+            "LaterProducerId": 42,
+            "LaterProducerEpoch": 3,
+            "TimeoutMs": None,
         }
     ]
     none = description(Described(1, ENDED, None), now_ms=NOW_MS)

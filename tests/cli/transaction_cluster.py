@@ -39,7 +39,8 @@ ENDED = DescribedTransaction(
     producer_id=ProducerId(42),
     producer_epoch=3,
 )
-WHY = Explanation("It is open for 1.5 s.", (FenceExplained(NOW_MS, "new instance", 42, 2, "orders-2"),))
+FENCE = FenceExplained(NOW_MS, "a new instance", 42, 2, "orders-2", later_producer_id=42, later_epoch=3)
+WHY = Explanation("It is open for 1.5 s.", (FENCE,))
 TOPICS = (
     TopicMetadata(
         name="t",

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from fencepost.client import Admin, ClientError, TopicPartition, UnknownTopic
-from fencepost.client.explain import Explained, Explainer
+from fencepost.client.explain import EXPLAINED_MAX, Explained, Explainer
 from fencepost.records.open_transactions import Holding
 from fencepost.records.transaction_log import TopicPartitions
-from fencepost.wire.k20065_explain_transaction import EXPLAIN_TRANSACTION, Explanation
+from fencepost.wire.k20065_explain_transaction import EXPLAIN_TRANSACTION, Explanation, FenceExplained
 from fencepost.wire.k20066_list_set_aside import SetAside
 from fencepost.wire.requests import ErrorCode
 from tests.client.explained_cluster import ExplainedCluster, transaction
@@ -205,6 +205,25 @@ def test_what_a_wedged_marker_says() -> None:
     explained = look(cluster)
     assert holdings(explained) == [Holding.ENDING]
     assert [(each.partition, each.reason, each.since_ms) for each in explained.wedged] == [("t-0", "no", 5)]
+
+
+def test_a_coordinator_of_ours_says_who_was_fenced() -> None:
+    """Of ids that hold a partition, and of one that has ended; more than ten are not looked at."""
+    fences = (FenceExplained(5, "a new instance", 42, 2),)
+    for state in ("Ongoing", "CompleteCommit"):
+        cluster = ExplainedCluster()
+        cluster.explanation = Explanation("why", fences)
+        cluster.open(T0, 100)
+        cluster.listed_by = {0: [transaction(state=state)]}
+        explained = ask(cluster, lambda explainer: explainer.transactional_id("billing"))
+        assert explained.fences == {"billing": fences}
+    cluster = ExplainedCluster()
+    cluster.explanation = Explanation("why", fences)
+    cluster.listed_by = {0: []}
+    for number in range(EXPLAINED_MAX + 2):
+        cluster.open(T0, 100 + number, producer_id=number)
+        cluster.listed_by[0].append(transaction(f"id-{number}", producer_id=number))
+    assert len(look(cluster).fences) == EXPLAINED_MAX
 
 
 def test_apache_kafka_does_not_say_why_a_marker_is_not_written() -> None:

@@ -9,7 +9,9 @@ import fencepost.coordinator.transaction_timers
 from fencepost.controller.errors import ErrorCode
 from fencepost.controller.transactions import states
 from fencepost.coordinator.transaction_timers import FIRST_EXPIRY_S_MAX, OPEN_WALK_S, TransactionTimes
+from fencepost.wire.k20065_explain_transaction import UNKNOWN, ExplainTransaction, FenceExplained
 from tests.coordinator.bench import TOPIC, Bench
+from tests.coordinator.coordinator_node import CLIENT
 from tests.node.conftest import MakeStage
 
 
@@ -34,6 +36,27 @@ def test_a_transaction_past_its_timeout_is_aborted_and_its_producer_goes_on(
     assert late.answered() == ErrorCode.UNKNOWN_PRODUCER_ID, "timed out, not fenced"
     assert (recovering.answered().producer_id, recovering.answered().producer_epoch) == (pair[0], pair[1] + 1)
     assert (bench.server.counts.timed_out, bench.server.counts.aborted) == (1, 1)
+
+
+def test_the_history_of_fences_says_which_timeout_and_which_epoch_came_after(bench: Bench) -> None:
+    def fences() -> list[FenceExplained]:
+        explained = bench.ask(bench.server.set_aside.explain, ExplainTransaction("alice"))
+        bench.settle()
+        return list(explained.answered().fences)
+
+    pair = bench.begun("alice", 0, timeout_ms=5_000)
+    assert fences() == []
+    bench.wait(6.4)
+    bench.take_sent()[0].answer()
+    bench.settle()
+    bench.init("alice", timeout_ms=7_000)
+    bench.settle()
+    found = [(each.cause, each.epoch, each.client_id, each.later_epoch, each.timeout_ms) for each in fences()]
+    assert found == [
+        ("its timeout", pair[1], "", pair[1] + 1, 7_000),
+        ("a new instance", pair[1] + 1, CLIENT.client_id, pair[1] + 2, UNKNOWN),
+    ]
+    assert {each.later_producer_id for each in fences()} == {pair[0]}
 
 
 def test_markers_of_a_timeout_do_not_wait_for_the_walk(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,11 @@ JOURNAL: Final = "tests/testing/test_journal.py::"
 
 CONTROL: Final = "tests/testing/test_control.py::"
 
+FENCES: Final = (
+    "tests/coordinator/test_transaction_timers.py"
+    "::test_the_history_of_fences_says_which_timeout_and_which_epoch_came_after"
+)
+
 KIT_MUTANTS: Final = (
     Mutant(
         "control-open-to-others",
@@ -194,7 +199,7 @@ KIT_MUTANTS: Final = (
         "aborts-are-outcomes",
         "an abort without an answer needs none when another producer begins",
         "testing/causes.py",
-        " or not sent[-1].committed:\n",
+        " or not ends[count - 1].committed:\n",
         ":\n",
         (CAUSES + "test_what_is_right_is_no_cause",),
     ),
@@ -221,5 +226,29 @@ KIT_MUTANTS: Final = (
         "        known = owner.get(request.pair) if request.pair is not None else None\n",
         "        known = None\n",
         (CAUSES + "test_an_instance_keeps_the_pairs_that_it_is_given",),
+    ),
+    Mutant(
+        "a-fence-follows-itself",
+        "the epoch that came after a fence is that of the next fence, or the current one",
+        "coordinator/set_aside.py",
+        "zip(row.fences, pairs[1:], strict=True)",
+        "zip(row.fences, pairs[:-1], strict=True)",
+        (FENCES,),
+    ),
+    Mutant(
+        "every-fence-timed-out",
+        "a fence has a timeout if that is its cause",
+        "coordinator/set_aside.py",
+        "row.transaction_timeout_ms if each.cause == FenceCause.TIMEOUT else UNKNOWN",
+        "row.transaction_timeout_ms",
+        (FENCES,),
+    ),
+    Mutant(
+        "fences-of-the-ending-alone",
+        "explain looks at the fences of every id that holds a partition, up to a number of them",
+        "client/explain.py",
+        "        others = {owner, *(each.owner for each in held)} - ending\n",
+        "        others = set()\n",
+        ("tests/client/test_explain.py::test_a_coordinator_of_ours_says_who_was_fenced",),
     ),
 )

@@ -90,6 +90,8 @@ DROPPED = {"answer": Answer.DROPPED}
 LOST = {"answer": Answer.LOST}
 WAITING = {"answer": Answer.WAITING}
 FENCED = {"code": ErrorCode.PRODUCER_FENCED}
+AFTER = "; epoch 1 came after it"
+TIMED_OUT = FenceExplained(1_060_000, "its timeout", 7, 0, timeout_ms=9)
 BY_FAULT = "by the test's fault"
 FENCED_TWICE = "PRODUCER_FENCED (2 times, the last)"
 UNKNOWN = "The application ignored an unknown outcome: the commit of 'app' (producer 7, epoch 0), "
@@ -126,6 +128,19 @@ CASES: dict[str, tuple[Evidence, list[str]]] = {
     "the client of an unknown outcome repeats its commit: its id is not used twice": (
         written().commits("app", A, **LOST).begins("app", B).commits("app", A, **FENCED).evidence(lost()),
         [UNKNOWN, "It was aborted by that producer"],
+    ),
+    "the commit of a later transaction of the same epoch has no answer": (
+        written()
+        .commits("app", A)
+        .produces("app", A)
+        .commits("app", A, **LOST)
+        .begins("app", B)
+        .evidence(lost()),
+        [UNKNOWN + "sent at +0.400 s, had no answer: its connection", "It was committed before that, or"],
+    ),
+    "a later transaction of the same epoch is under way": (
+        written().commits("app", A).commits("app", A, **WAITING).evidence(librdkafka("_CONFLICT")),
+        [UNKNOWN + "sent at +0.300 s, had no answer when the test ended."],
     ),
     "librdkafka is used while its commit is under way": (
         written().commits("app", A, **WAITING).evidence(librdkafka("_CONFLICT")),
@@ -189,10 +204,10 @@ CASES: dict[str, tuple[Evidence, list[str]]] = {
         ],
     ),
     "a transaction times out": (
-        written().evidence(lost(), fences={"app": [FenceExplained(1_060_000, "its timeout", 7, 0, "")]}),
+        written().evidence(lost(), fences={"app": [TIMED_OUT]}),
         [
             "The transaction of 'app' (producer 7, epoch 0) was aborted by its coordinator at +60.000 s, ",
-            "as it was open for longer than its timeout",
+            "as it was open for longer than its timeout of 9 ms: what it had written is not there",
         ],
     ),
     "a transaction is left open": (
@@ -212,6 +227,7 @@ def test_the_cause_is_named(name: str) -> None:
 
 RIGHT = {
     "a commit is repeated until it is answered": written().commits("app", A, **DROPPED).commits("app", A),
+    "another test's transaction is open": written().commits("app", A),
     "a commit is repeated in another leader's time, and then another producer begins": written()
     .commits("app", A, **LOST)
     .commits("app", A, code=ErrorCode.NOT_COORDINATOR)
@@ -236,7 +252,7 @@ RIGHT = {
 
 @table("name", RIGHT)
 def test_what_is_right_is_no_cause(name: str) -> None:
-    assert causes(RIGHT[name].evidence(lost())) == []
+    assert causes(RIGHT[name].evidence(lost(), open={"other": "open"}, fences={"other": [TIMED_OUT]})) == []
 
 
 def test_a_failure_that_left_no_trace_has_no_cause() -> None:
@@ -254,7 +270,7 @@ def test_the_timeline_says_who_fenced_whom_when() -> None:
         story.produces("app", A).commits("app", A)
     story.produces("app", A).commits("app", A, **DROPPED).begins("app", B)
     story.commits("app", A, **FENCED).commits("app", A, **FENCED).produces("app", B)
-    fence = FenceExplained(1_000_950, "a new instance", 7, 0, "shop")
+    fence = FenceExplained(1_000_950, "a new instance", 7, 0, "shop", 7, 1)
     evidence = story.evidence(fences={"app": [fence]}, events=[(BEGAN_S + 0.5, "node 2 was killed")])
     assert timeline(evidence) == [
         "+0.000 s  app: producer 7, epoch 0 began (client id 'shop', node 1)",
@@ -263,7 +279,7 @@ def test_the_timeline_says_who_fenced_whom_when() -> None:
         "+0.800 s  app: EndTxn (commit) of producer 7, epoch 0: done, and its answer dropped "
         + BY_FAULT,
         "+0.900 s  app: producer 7, epoch 1 began (client id 'shop', node 1)",
-        "+0.950 s  app: producer 7, epoch 0 was fenced by a new instance (client id 'shop')",
+        "+0.950 s  app: producer 7, epoch 0 was fenced by a new instance (client id 'shop')" + AFTER,
         "+1.100 s  app: EndTxn (commit) of producer 7, epoch 0: refused with " + FENCED_TWICE,
         "+1.200 s  app: Produce of producer 7, epoch 1 to out-0: the last that it did",
     ]  # fmt: skip

@@ -34,7 +34,7 @@ DOCUMENT = {
     "explanation": "It is open.",
     "fences": [
         {"at_ms": 1_760_000_000_000, "cause": "new instance", "producer_id": 42, "epoch": 3,
-         "client_id": "orders-2"},
+         "client_id": "orders-2", "later_producer_id": -1, "later_epoch": -1, "timeout_ms": -1},
     ],
     "set_aside": [
         {"kind": "wedged", "concern": "marker", "key": "tx", "reason": "why", "since_ms": 5,
