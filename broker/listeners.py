@@ -39,9 +39,10 @@ class RoleListeners:
                     log=log,
                     security_protocol=config.security_protocol(each.name),  # type: ignore[arg-type]
                     logins=credentials.users[each.name],
-                    tls=credentials.tls,
+                    tls=credentials.tls_of[each.name],
+                    client_auth=config.client_auth(each.name),
                     features=features,
-                    limits=config.listener_limits,
+                    limits=config.limits(each.name),
                     memory=memory,
                     secret=credentials.secret,
                     stalls=stalls,

@@ -12,7 +12,7 @@ def read_config(file: Path) -> NodeConfig:
     """Read a node's properties file. Raises WrongUsage or Unreadable."""
     try:
         config = parse_properties(file.read_text("utf-8"), file.absolute())
-        if config.has_secrets:
+        if any(config.of(name).has_secrets for name in config.listeners_of_settings):
             require_private("--config", file)
         return config
     except SettingFileError as error:

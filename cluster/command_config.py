@@ -55,12 +55,12 @@ def access_of(config: NodeConfig, *, to_brokers: bool) -> Access:
     name = listener.name if to_brokers and listener is not None else config.controller_names[0]
     sasl = None
     try:
-        wants_login = config.security_protocol(name).startswith("SASL_")
+        wants_login = config.logs_in(name)
         if wants_login or (name == config.controller_names[0] and config.logs_in_at_controllers):
             if config.sasl_username is not None and config.sasl_password_file is not None:
                 password = _password(config.sasl_password_file)
                 sasl = Login(config.sasl_username, password, config.sasl_mechanism_of_nodes)
-        return Access(sasl, Tls(config.tls_settings) if config.uses_tls(name) else None)
+        return Access(sasl, Tls(config.of(name).tls_settings) if config.uses_tls(name) else None)
     except (SettingFileError, TlsError) as error:
         raise Unreadable(str(error)) from error
 

@@ -273,7 +273,7 @@ def _metrics_port(
     return MetricsPort(
         metrics.registry,
         log=log,
-        limits=config.listener_limits,
+        limits=config.limits(),
         stalls=metrics.stalls,
         tls=None if config.metrics_protocol == PLAINTEXT else credentials.tls,
         why_not_ready=readiness.reason,

@@ -158,18 +158,6 @@ class NodeConfig(AuthorizerConfig):
         default=1_048_588, metadata=keyed("message.max.bytes", integer(0, INT32_MAX))
     )
 
-    sasl_users_file: Path | None = field(default=None, metadata=keyed("sasl.plain.users.file", PATH))
-    sasl_mechanisms: tuple[str, ...] = field(
-        default=("PLAIN",),
-        metadata=keyed("sasl.enabled.mechanisms", list_of(choice("PLAIN", *SCRAM_MECHANISMS))),
-    )
-    sasl_mechanism_of_nodes: str = field(  # of this node's own login
-        default="PLAIN",
-        metadata=keyed("sasl.mechanism.inter.broker.protocol", choice("PLAIN", *SCRAM_MECHANISMS)),
-    )
-    sasl_username: str | None = field(default=None, metadata=keyed("sasl.username", TEXT))
-    sasl_password_file: Path | None = field(default=None, metadata=keyed("sasl.password.file", PATH))
-
     zookeeper_migration_enabled: bool = field(  # a cluster that is made for the upgrade; see upgrade.py
         default=False, metadata=keyed("zookeeper.metadata.migration.enable", BOOLEAN)
     )
@@ -216,7 +204,6 @@ class NodeConfig(AuthorizerConfig):
         default=FAILED_AUTHENTICATION_DELAY_MS,
         metadata=keyed("connection.failed.authentication.delay.ms", integer(0, INT32_MAX)),
     )
-    reauth_ms_max: int = field(default=0, metadata=keyed("connections.max.reauth.ms", integer(0, INT32_MAX)))
     log_level: str = field(
         default="info", metadata=keyed("log.level", choice("debug", "info", "warning", "error"))
     )
@@ -234,7 +221,8 @@ class NodeConfig(AuthorizerConfig):
     @property
     def serves_scram(self) -> bool:
         """Whether clients log in by SCRAM on any listener."""
-        return self.serves_sasl and any(each in SCRAM_MECHANISMS for each in self.sasl_mechanisms)
+        served = [self.of(each.name).sasl_mechanisms for each in self.listeners if self.logs_in(each.name)]
+        return any(each in SCRAM_MECHANISMS for mechanisms in served for each in mechanisms)
 
     @property
     def directory(self) -> Path:
@@ -254,25 +242,32 @@ class NodeConfig(AuthorizerConfig):
         """This node's own Raft address; None if it is no voter."""
         return next((each.address for each in self.voters if each.node_id == self.node_id), None)
 
-    @property
-    def listener_limits(self) -> ListenerLimits:
-        """The limits of one listener: connections, requests, bytes."""
+    def limits(self, listener_name: str = "") -> ListenerLimits:
+        """The limits of one listener: connections, requests, bytes. Without a name: of any other socket."""
+        own = self.of(listener_name)
         return ListenerLimits(
             frame_bytes_max=self.frame_bytes_max,
-            connections_max=self.connections_max,
+            connections_max=own.connections_max,
             connections_per_ip_max=self.connections_per_ip_max,
             idle_ms_max=self.connections_idle_ms_max,
             failed_authentication_delay_ms=self.failed_authentication_delay_ms,
-            reauth_ms_max=self.reauth_ms_max,
+            reauth_ms_max=own.reauth_ms_max,
+            reauth_ms_by_mechanism={
+                each.mechanism: each.value for each in self.overrides_of(listener_name) if each.mechanism
+            },
         )
 
     def render(self) -> str:
         """The properties file that says this. Settings at their default are left out."""
-        lines = []
+        lines, kinds = [], {each.name: (each.metadata["key"], each.metadata["kind"]) for each in fields(self)}
         for each in fields(self):
             value = getattr(self, each.name)
-            if each.default is MISSING or value != each.default:
-                lines.append(f"{each.metadata['key']}={each.metadata['kind'].render(value)}")
+            if each.name != "overrides" and (each.default is MISSING or value != each.default):
+                key, kind = kinds[each.name]
+                lines.append(f"{key}={kind.render(value)}")
+        for own in self.overrides:
+            key, kind = kinds[own.setting]
+            lines.append(f"{own.prefix}{key}={kind.render(own.value)}")
         return "\n".join(lines) + "\n"
 
 
@@ -366,11 +361,6 @@ def _checks_of_peers(config: NodeConfig) -> Iterator[tuple[bool, str]]:
         config.metrics_protocol == PLAINTEXT or config.tls_settings.has_key,
         "fencepost.metrics.security.protocol=SSL: ssl.keystore.location is missing",
     )
-    yield (
-        not config.serves_sasl or config.sasl_users_file is not None or "PLAIN" not in config.sasl_mechanisms,
-        "sasl.plain.users.file: a listener with SASL PLAIN needs the users' passwords",
-    )
-    yield bool(config.sasl_mechanisms), "sasl.enabled.mechanisms: expected at least one"
 
 
 def _checks_of_size(config: NodeConfig) -> Iterator[tuple[bool, str]]:

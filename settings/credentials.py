@@ -31,10 +31,12 @@ class Credentials:
     """The same for the brokers' client listeners; None where they want no login."""
     tls: Tls | None
     """The node's key, certificate and trusted authorities; None: it has none."""
+    tls_of: Mapping[str, Tls | None]
+    """Those of each listener, which are the node's unless it has its own."""
     tls_for_controllers: Tls | None
-    """The same if the controllers' listener is spoken to by TLS, and with it Raft's links."""
+    """Those of the controllers' listener if it is spoken to by TLS, and with it Raft's links."""
     tls_for_brokers: Tls | None
-    """The same if brokers speak TLS among themselves."""
+    """Those of the listener that brokers use among themselves if that is spoken to by TLS."""
     users: Mapping[str, Logins | None] = field(repr=False)
     """By the name of each listener of the node: who may log in there; None where no login is wanted."""
 
@@ -52,22 +54,32 @@ def read_credentials(
 
     ``log`` gets what is found of keys and certificates later.
     """
-    own, tls = _own(config), _tls(config, log)
+    own, made = _own(config), _MadeTls(log)
     client = config.client_listener
     wanted = client is None or config.security_protocol(client.name).startswith("SASL_")
     between = (config.inter_broker_name or PLAINTEXT) if client is None else client.name
     secret, second = _secrets(config)
-    logins = _logins(config, secret)
+    controllers = config.controller_names[0]
+    logins: dict[tuple[object, ...], Logins] = {}
+
+    def logins_of(name: str) -> Logins:
+        of = config.of(name)
+        key = (of.sasl_mechanisms, of.sasl_users_file)
+        if key not in logins:
+            logins[key] = _logins(of, secret)
+        return logins[key]
+
     return Credentials(
         secret=ClusterSecret(secret=secret, second=second, cluster_id=cluster_id, node_id=config.node_id),
         acls=_acls(config),
         own=own if config.logs_in_at_controllers else None,
         own_for_brokers=own if wanted else None,
-        tls=tls,
-        tls_for_controllers=tls if config.links_use_tls else None,
-        tls_for_brokers=tls if config.uses_tls(between) else None,
+        tls=made.of(config),
+        tls_of={each.name: made.of(config.of(each.name)) for each in config.listeners},
+        tls_for_controllers=made.of(config.of(controllers), always=True) if config.links_use_tls else None,
+        tls_for_brokers=made.of(config.of(between), always=True) if config.uses_tls(between) else None,
         users={
-            each.name: logins if config.security_protocol(each.name).startswith("SASL_") else None
+            each.name: logins_of(each.name) if config.logs_in(each.name) else None
             for each in config.listeners
         },
     )
@@ -94,10 +106,8 @@ def _acls(config: NodeConfig) -> Acls:
         raise ConfigError(f"authorizer.acls.file={config.acls_file}: {error}") from error
 
 
-def _logins(config: NodeConfig, secret: bytes) -> Logins | None:
-    """The users of the node's SASL listeners; None without such listeners."""
-    if not any(config.security_protocol(each.name).startswith("SASL_") for each in config.listeners):
-        return None
+def _logins(config: NodeConfig, secret: bytes) -> Logins:
+    """The users of the SASL listeners with these settings."""
     if config.sasl_users_file is None:  # users are in the metadata log alone
         return Logins.of({}, config.sasl_mechanisms, secret)
     try:
@@ -107,15 +117,26 @@ def _logins(config: NodeConfig, secret: bytes) -> Logins | None:
     return Logins.of(users, config.sasl_mechanisms, secret)
 
 
-def _tls(config: NodeConfig, log: FilteringBoundLogger | None) -> Tls | None:
-    """Made whenever TLS is used, by a listener of this node or of others."""
-    settings = config.tls_settings
-    if not (settings.has_key or settings.has_trusted or config.links_use_tls):
-        return None
-    try:
-        return Tls(settings, log)
-    except TlsError as error:
-        raise ConfigError(str(error)) from error
+class _MadeTls:
+    """One Tls for equal settings, so that a file is looked at, and a connection closed, once."""
+
+    def __init__(self, log: FilteringBoundLogger | None) -> None:
+        self._log = log
+        self._made: list[Tls] = []
+
+    def of(self, config: NodeConfig, *, always: bool = False) -> Tls | None:
+        """None where the settings name no key and no authority; ``always``: the system's will do then."""
+        settings = config.tls_settings
+        if not (settings.has_key or settings.has_trusted or always):
+            return None
+        found = next((each for each in self._made if each.settings == settings), None)
+        if found is None:
+            try:
+                found = Tls(settings, self._log)
+            except TlsError as error:
+                raise ConfigError(str(error)) from error
+            self._made.append(found)
+        return found
 
 
 def _own(config: NodeConfig) -> Login | None:

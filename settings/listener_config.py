@@ -4,14 +4,17 @@ Names       a listener of ``controller.listener.names`` serves the controllers' 
 Protocol    by ``listener.security.protocol.map``, or by a name that is a protocol's. Any other is PLAINTEXT,
             as in earlier versions; where there are several client listeners, each must have a protocol.
 Safety      a listener that others than this host reach, and that asks no one who it is, is refused.
+Own         what a listener has of its own (overrides.py) counts where this node accepts connections, and
+            where it dials the same listener of others. Voters' links are as the controllers' listener.
 Source      Kafka SocketServerConfigs, KafkaConfig.validateValues. Kafka also wants a port of its own for each
             listener; here an address of its own is enough.
 """
 
+import copy
 import ipaddress
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Self
 
 from fencepost.records.types import NodeId
 from fencepost.settings.config_values import (
@@ -28,19 +31,26 @@ from fencepost.settings.config_values import (
     SECURITY_PROTOCOLS,
     SSL,
     Address,
+    Kind,
     ListenerAddress,
     choice,
     integer,
     keyed,
     list_of,
 )
-from fencepost.settings.tls_config import TlsConfig, checks_of_tls
+from fencepost.settings.overrides import PREFIX, Override
+from fencepost.settings.sasl_config import SaslConfig, checks_of_sasl
+from fencepost.settings.tls_config import checks_of_tls
+from fencepost.wire.tls import ClientAuth
 
 CLIENT_LISTENERS_MAX: Final = 16  # what a registration of a broker may have
+LINKS: Final = "the links of voters"
+
+_EACH_BY_ITS_KEY: Final = Kind("the name of a listener and a setting after it", str)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListenerConfig(TlsConfig):  # a class with slots inherits from one such class alone
+class ListenerConfig(SaslConfig):  # a class with slots inherits from one such class alone
     """Who a node is, and where it is reached."""
 
     node_id: NodeId = field(metadata=keyed("node.id", integer(0, INT32_MAX)))
@@ -60,6 +70,9 @@ class ListenerConfig(TlsConfig):  # a class with slots inherits from one such cl
         default=(CONTROLLER_LISTENER,), metadata=keyed("controller.listener.names", list_of(LISTENER_NAME))
     )
     allow_insecure: bool = field(default=False, metadata=keyed("fencepost.allow.insecure.listeners", BOOLEAN))
+    overrides: tuple[Override, ...] = field(  # repr: it may have secrets
+        default=(), repr=False, metadata=keyed(PREFIX, _EACH_BY_ITS_KEY)
+    )
 
     @property
     def is_controller(self) -> bool:
@@ -104,6 +117,35 @@ class ListenerConfig(TlsConfig):  # a class with slots inherits from one such cl
         own = listener_name if listener_name in SECURITY_PROTOCOLS else PLAINTEXT
         return dict(self.security_protocols).get(listener_name, own)
 
+    def overrides_of(self, listener_name: str) -> tuple[Override, ...]:
+        """What the listener of that name has of its own."""
+        return tuple(each for each in self.overrides if each.listener == listener_name)
+
+    def of(self, listener_name: str) -> Self:
+        """The configuration as the listener of that name reads it: what it has of its own is in its place."""
+        own = [each for each in self.overrides_of(listener_name) if not each.mechanism]
+        if not own:
+            return self
+        found = copy.copy(self)
+        for each in own:
+            object.__setattr__(found, each.setting, each.value)
+        return found
+
+    @property
+    def listeners_of_settings(self) -> tuple[str, ...]:
+        """The listeners that have settings of their own, and "" for all other ones."""
+        return ("", *dict.fromkeys(each.listener for each in self.overrides))
+
+    def client_auth(self, listener_name: str) -> ClientAuth:
+        """Whether clients show certificates. By SASL_SSL they do only if that listener says so (KIP-684)."""
+        is_own = any(each.setting == "ssl_client_auth" for each in self.overrides_of(listener_name))
+        found: ClientAuth = self.of(listener_name).ssl_client_auth
+        return found if is_own or not self.logs_in(listener_name) else "none"
+
+    def logs_in(self, listener_name: str) -> bool:
+        """Whether clients of the listener of that name log in by SASL."""
+        return self.security_protocol(listener_name).startswith("SASL_")
+
     def uses_tls(self, listener_name: str) -> bool:
         """Whether the listener of that name, of this node or of others, is spoken to by TLS."""
         return self.security_protocol(listener_name) in (SSL, SASL_SSL)
@@ -120,15 +162,17 @@ class ListenerConfig(TlsConfig):  # a class with slots inherits from one such cl
         return self.uses_tls(self.controller_names[0])
 
     @property
-    def tls_uses(self) -> tuple[str, ...]:
-        """The listeners that need a key, and what else of this node does, in words."""
-        names = [each.name for each in self.listeners if self.uses_tls(each.name)]
-        return (*names, *(["the links of voters"] if self.is_controller and self.links_use_tls else []))
+    def tls_uses(self) -> dict[str, list[str]]:
+        """The listeners that need a key, and what else of this node does, in words.
 
-    @property
-    def serves_sasl(self) -> bool:
-        """Whether clients log in by SASL on any listener."""
-        return any(self.security_protocol(each.name).startswith("SASL_") for each in self.listeners)
+        By the listener whose settings those are, if it has any of its own; the others are under "".
+        """
+        found: dict[str, list[str]] = {"": []}
+        names = [(each.name, each.name) for each in self.listeners if self.uses_tls(each.name)]
+        links = [(self.controller_names[0], LINKS)] if self.is_controller and self.links_use_tls else []
+        for name, named in (*names, *links):
+            found.setdefault(name if self.overrides_of(name) else "", []).append(named)
+        return found
 
 
 def is_loopback(address: Address) -> bool:
@@ -180,7 +224,26 @@ def checks_of_listeners(config: ListenerConfig) -> Iterator[tuple[bool, str]]:
             ),
         )
     yield from _checks_of_names(config, clients)
-    yield from checks_of_tls(config, config.tls_uses, mutual=config.is_controller and config.links_use_tls)
+    yield from _checks_of_overrides(config)
+    for name, uses in config.tls_uses.items():
+        yield from checks_of_tls(config.of(name), uses, mutual=LINKS in uses)
+    for name in ("", *names):
+        named = f"{PREFIX}{name.lower()}." if config.overrides_of(name) else ""
+        yield from checks_of_sasl(config.of(name), named, is_served=bool(name) and config.logs_in(name))
+
+
+def _checks_of_overrides(config: ListenerConfig) -> Iterator[tuple[bool, str]]:
+    between = config.inter_broker_name
+    known = {
+        *config.controller_names,
+        *(each.name for each in config.listeners),
+        *([between] if between else []),
+    }
+    for each in config.overrides:
+        yield (
+            each.listener in known,
+            f"{each.prefix}...: there is no listener {each.listener}, only {', '.join(sorted(known))}",
+        )
 
 
 def _checks_of_names(config: ListenerConfig, clients: list[str]) -> Iterator[tuple[bool, str]]:
@@ -205,7 +268,7 @@ def _checks_of_names(config: ListenerConfig, clients: list[str]) -> Iterator[tup
 def _is_authenticated(config: ListenerConfig, listener: ListenerAddress) -> bool:
     """Only this host reaches it, or clients say safely who they are; or the operator wants it so."""
     protocol = config.security_protocol(listener.name)
-    is_safe = protocol == SASL_SSL or (protocol == SSL and config.ssl_client_auth == "required")
+    is_safe = protocol == SASL_SSL or (protocol == SSL and config.client_auth(listener.name) == "required")
     return is_safe or config.allow_insecure or is_loopback(listener.address)
 
 

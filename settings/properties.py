@@ -6,13 +6,14 @@ Inverse     ``parse_properties(config.render(), path) == config`` for every conf
 """
 
 import difflib
-from collections.abc import Iterable, Iterator
-from dataclasses import MISSING, fields
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from fencepost.settings.config import ConfigError, NodeConfig
 from fencepost.settings.config_values import Kind, ensure
+from fencepost.settings.overrides import PREFIX, Override, parse_prefixed
 
 VALUE_CHARACTERS_MAX: Final = 64 * 1024
 
@@ -52,7 +53,14 @@ def config_of(pairs: Iterable[Pair], name: str, folder: Path) -> NodeConfig:
     """
     settings = {each.metadata["key"]: each for each in fields(NodeConfig)}
     values: dict[str, Any] = {}
+    overrides: list[Override] = []
     for where, key, value in pairs:
+        if key.startswith(PREFIX):
+            own = _override(where, key, value, settings, folder)
+            if any(own[:3] == each[:3] for each in overrides):
+                raise ConfigError(f"{where}: {key} is given twice")
+            overrides.append(own)
+            continue
         if key not in settings:
             raise ConfigError(f"{where}: unknown key {key}{_nearest(key, tuple(settings))}")
         setting = settings[key]
@@ -63,9 +71,20 @@ def config_of(pairs: Iterable[Pair], name: str, folder: Path) -> NodeConfig:
     if missing:
         raise ConfigError(f"{name}: missing {', '.join(missing)}")
     try:
-        return NodeConfig(**values)
+        return NodeConfig(**values, overrides=tuple(overrides))
     except ConfigError as error:
         raise ConfigError(f"{name}: {error}") from error
+
+
+def _override(
+    where: str, key: str, value: str, settings: Mapping[str, "Field[Any]"], folder: Path
+) -> Override:
+    try:
+        listener, mechanism, setting = parse_prefixed(key)
+    except ValueError as error:
+        raise ConfigError(f"{where}: unknown key {key}: {error}") from None
+    found = parse_value(settings[setting].metadata["kind"], value, f"{where}: {key}", folder)
+    return Override(listener, mechanism, settings[setting].name, found)
 
 
 def logical_lines(text: str) -> Iterator[tuple[int, str]]:

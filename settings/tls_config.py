@@ -6,7 +6,7 @@ Source      Kafka SslConfigs.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -101,7 +101,7 @@ class TlsConfig(TransactionConfig):  # a class with slots inherits from one such
         )
 
 
-def checks_of_tls(config: TlsConfig, uses: tuple[str, ...], *, mutual: bool) -> Iterator[tuple[bool, str]]:
+def checks_of_tls(config: TlsConfig, uses: Sequence[str], *, mutual: bool) -> Iterator[tuple[bool, str]]:
     """What must hold between the settings, with the complaint if it does not. ``uses``: what needs a key."""
     has_store = config.ssl_key_file is not None or config.ssl_key is not None or config.ssl_chain is not None
     has_trusted = config.ssl_trusted_file is not None or config.ssl_trusted is not None

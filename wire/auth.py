@@ -11,7 +11,7 @@ Source      RFC 4616; Kafka SaslServerAuthenticator, PlainSaslServer.
 import enum
 import hmac
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -57,12 +57,19 @@ class Logins:
 class SaslServer:
     """The server's side of one login. No I/O.
 
-    ``session_ms``: how long it counts; 0: as long as the connection. ``before``: the login that it renews.
+    ``session_ms``: how long it counts by which mechanism; 0: as long as the connection. ``before``: the login
+    that it renews.
     """
 
     __slots__ = ("_before", "_logins", "_scram", "_session_ms", "expects", "mechanism", "principal")
 
-    def __init__(self, logins: Logins, *, session_ms: int = 0, before: "SaslServer | None" = None) -> None:
+    def __init__(
+        self,
+        logins: Logins,
+        *,
+        session_ms: Callable[[str], int] = lambda _mechanism: 0,
+        before: "SaslServer | None" = None,
+    ) -> None:
         self._logins = logins
         self._session_ms = session_ms
         self._before: tuple[str, str] | None = (
@@ -121,7 +128,7 @@ class SaslServer:
     @property
     def lifetime_ms(self) -> int:
         """How long the login counts from now on, once it is complete; 0: no limit, or not complete."""
-        return self._session_ms if self.expects is Expects.NOTHING else 0
+        return self._session_ms(self.mechanism) if self.expects is Expects.NOTHING else 0
 
     def _user_of(self, token: bytes) -> str | None:
         if len(token) > TOKEN_BYTES_MAX:

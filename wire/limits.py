@@ -3,7 +3,8 @@
 Source   Kafka SocketServerConfigs; ``max.connections.per.ip`` counts loopback addresses like any other.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from fencepost.wire.frame import FRAME_BYTES_MAX
@@ -24,6 +25,11 @@ class ListenerLimits:
     idle_ms_max: int = CONNECTIONS_IDLE_MS_MAX  # connections.max.idle.ms
     failed_authentication_delay_ms: int = FAILED_AUTHENTICATION_DELAY_MS
     reauth_ms_max: int = 0  # connections.max.reauth.ms; 0: a login counts as long as its connection
+    reauth_ms_by_mechanism: Mapping[str, int] = field(default_factory=dict)  # of those that have their own
+
+    def reauth_ms(self, mechanism: str) -> int:
+        """How long a login by ``mechanism`` counts."""
+        return self.reauth_ms_by_mechanism.get(mechanism, self.reauth_ms_max)
 
 
 DEFAULT_LIMITS: Final = ListenerLimits()

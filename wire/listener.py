@@ -43,7 +43,7 @@ from fencepost.wire.request_memory import RequestMemory
 from fencepost.wire.secret_proof import ClusterSecret, serve
 from fencepost.wire.server_connection import ServerConnection
 from fencepost.wire.stalls import Stalls
-from fencepost.wire.tls import Tls
+from fencepost.wire.tls import ClientAuth, Tls
 from fencepost.wire.tls_handshake import TlsServer
 
 ACCEPT_BACKLOG: Final = 1024
@@ -58,6 +58,7 @@ class Listener:
 
     ``logins`` are wanted iff the protocol is a SASL one, ``tls`` iff one of SSL.
     By SSL a client is whom its certificate says, if it shows one; else each is User:ANONYMOUS.
+    ``client_auth``: None is what ``tls`` says, and "none" by SASL_SSL, where no certificate names a client.
     ``features`` is called for each ApiVersions. With ``secret`` a client can prove that it
     is a node of this cluster. ``memory`` is the node's, shared by its listeners. ``halting`` and
     ``count_failed``: see Isolation. Raises InvariantViolation on a service with APIs that are its own.
@@ -72,6 +73,7 @@ class Listener:
         security_protocol: SecurityProtocol = "PLAINTEXT",
         logins: Logins | None = None,
         tls: Tls | None = None,
+        client_auth: ClientAuth | None = None,
         limits: ListenerLimits = DEFAULT_LIMITS,
         memory: RequestMemory | None = None,
         features: Callable[[], Features] = lambda: NO_FEATURES,
@@ -97,8 +99,9 @@ class Listener:
         self._handshakes: TlsServer | None = None
         if security_protocol.endswith("SSL"):
             invariant(tls is not None, "a listener of SSL without a key", listener=name)
-            client_auth = "none" if wants_sasl or tls is None else tls.settings.client_auth
-            self._handshakes = TlsServer.of(tls, client_auth, self._handshake_failed)
+            if client_auth is None:
+                client_auth = "none" if wants_sasl or tls is None else tls.settings.client_auth
+            self._handshakes = TlsServer.of(tls, client_auth, self._handshake_failed, is_named=not wants_sasl)
         self.apis: Service = {**service, **own}
         require_registered(api for api, _ in self.apis.values())
         self.key_limits: Mapping[int, int] = {

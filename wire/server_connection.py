@@ -43,7 +43,7 @@ class ServerConnection(asyncio.Protocol):
         self._listener, self.loop = listener, loop
         self._apis = listener.apis
         self._transport: asyncio.Transport | None = None
-        self._session = Session.of(listener.logins, listener.limits.reauth_ms_max)
+        self._session = Session.of(listener.logins, listener.limits.reauth_ms)
         self._sasl = None if self._session is None else self._session.under_way
         bound = listener.limits.frame_bytes_max
         if self._session is not None:
@@ -359,7 +359,7 @@ class ServerConnection(asyncio.Protocol):
             self._adopt_principal(self._sasl)
             self.answer(framing.raw_frame(answer), 0)
             return True
-        if session.lifetime_ms:
+        if session.has_end:
             self._sasl = session.login_for(framing.parse_request_start(frame)[0], self.loop.time())
         return False
 
@@ -392,7 +392,7 @@ class ServerConnection(asyncio.Protocol):
         if sasl.expects is not Expects.NOTHING:
             return
         self._sasl = None
-        if self._session is not None and self._session.lifetime_ms:
+        if self._session is not None:
             self._session.complete(self.loop.time())
         self._splitter.limit(self._listener.limits.frame_bytes_max)
         self._admission.authenticated(self)

@@ -31,16 +31,19 @@ Refused = Callable[[str, str], None]
 class TlsServer:
     """The handshakes of one listening socket. All calls on the event loop."""
 
-    def __init__(self, tls: Tls, client_auth: ClientAuth, refused: Refused) -> None:
-        self._tls = tls
+    def __init__(self, tls: Tls, client_auth: ClientAuth, refused: Refused, *, is_named: bool = True) -> None:
+        """``is_named``: a client is whom its certificate says; else a login will say it."""
+        self._tls, self._is_named = tls, is_named
         self._client_auth = client_auth
         self.refused = refused
         self.under_way: dict[_Handshake, None] = {}  # the oldest first
 
     @classmethod
-    def of(cls, tls: Tls | None, client_auth: ClientAuth, refused: Refused) -> "TlsServer | None":
+    def of(
+        cls, tls: Tls | None, client_auth: ClientAuth, refused: Refused, *, is_named: bool = True
+    ) -> "TlsServer | None":
         """None without ``tls``: the socket is in the clear."""
-        return None if tls is None else cls(tls, client_auth, refused)
+        return None if tls is None else cls(tls, client_auth, refused, is_named=is_named)
 
     @property
     def context(self) -> ssl.SSLContext:
@@ -53,6 +56,8 @@ class TlsServer:
 
     def principal(self, transport: asyncio.BaseTransport) -> str:
         """Of the client, by its certificate; User:ANONYMOUS without one. Raises NoPrincipal."""
+        if not self._is_named:
+            return ANONYMOUS
         return principal_of(transport.get_extra_info("peercert"), self._tls.settings.rules, ANONYMOUS)
 
     def keep(self, transport: asyncio.BaseTransport) -> None:

@@ -4,6 +4,7 @@ from typing import Final
 
 from tests.mutants.acls import ACL_MUTANTS
 from tests.mutants.mutant import Mutant
+from tests.mutants.overrides import OVERRIDES
 from tests.mutants.scram_users import SCRAM_USER_MUTANTS
 from tests.mutants.sessions import SESSIONS
 
@@ -26,6 +27,7 @@ SCRAM: Final = "tests/wire/test_scram.py::"
 DOORS: Final = (
     *ACL_MUTANTS,
     *SCRAM_USER_MUTANTS,
+    *OVERRIDES,
     *SESSIONS,
     Mutant(
         "second-secret-not-believed",

@@ -1,7 +1,8 @@
 """A cluster that speaks TLS everywhere: clients, brokers, controllers, Raft's links and the metrics port.
 
 Who     the authority of this test signs each node's key; clients log in by SASL PLAIN inside TLS, or show a
-        certificate. A node whose key another authority signed takes no part.
+        certificate. A node whose key another authority signed takes no part. The listener for clients outside
+        has a key of its own, of an authority of its own, and mechanisms.
 """
 
 import asyncio
@@ -39,7 +40,7 @@ KEYS = (
     "inter.broker.listener.name=INSIDE",
     "listener.security.protocol.map=INSIDE:SSL,OUTSIDE:SASL_SSL,CONTROLLER:SSL",
     "fencepost.metrics.security.protocol=SSL",
-    "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+    "listener.name.outside.sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
 )
 
 
@@ -49,6 +50,9 @@ def secured(cluster: LocalCluster, folder: Path, authority: Authority) -> LocalC
     write_secret(folder / "users", f"{USER}={PASSWORD}\n")
     authority.write(folder / "ca.pem")
     authority.sign("client", unit="Apps").write(folder / "client.pem")
+    public = Authority("the authority outside")
+    public.write(folder / "outside-ca.pem")
+    public.sign("outside").write(folder / "outside.pem")
     for node in cluster.nodes:
         n = node.node_id
         authority.sign(f"node-{n}").write(folder / f"node-{n}.pem")
@@ -64,6 +68,7 @@ def secured(cluster: LocalCluster, folder: Path, authority: Authority) -> LocalC
             f"sasl.plain.users.file={folder / 'users'}",
             f"ssl.keystore.location={folder / f'node-{n}.pem'}",
             f"ssl.truststore.location={folder / 'ca.pem'}",
+            f"listener.name.outside.ssl.keystore.location={folder / 'outside.pem'}",
         ]
         file.write_text("\n".join(lines) + "\n", "utf-8")
     return open_cluster(cluster.directory)
@@ -96,7 +101,7 @@ def confluent(nodes: Nodes, folder: Path, **more: Any) -> dict[str, Any]:
     return {
         "bootstrap.servers": outside(nodes),
         "security.protocol": "SASL_SSL",
-        "ssl.ca.location": str(folder / "ca.pem"),
+        "ssl.ca.location": str(folder / "outside-ca.pem"),
         "sasl.mechanism": "SCRAM-SHA-512",
         "sasl.username": USER,
         "sasl.password": PASSWORD,
@@ -139,12 +144,12 @@ def test_kafka_python_and_aiokafka_log_in_inside_tls(nodes: Nodes, folder: Path,
         "sasl_plain_username": USER,
         "sasl_plain_password": PASSWORD,
     }
-    producer = KafkaProducer(**login, ssl_cafile=str(folder / "ca.pem"))
+    producer = KafkaProducer(**login, ssl_cafile=str(folder / "outside-ca.pem"))
     producer.send("secured-2", b"x").get(timeout=30)
     producer.close()
 
     async def by_aiokafka() -> None:
-        context = create_ssl_context(cafile=str(folder / "ca.pem"))
+        context = create_ssl_context(cafile=str(folder / "outside-ca.pem"))
         async with AIOKafkaProducer(**login, ssl_context=context) as one:
             await one.send_and_wait("secured-2", b"y")
 
@@ -163,9 +168,8 @@ def test_our_client_shows_a_certificate(nodes: Nodes, folder: Path) -> None:
 
 
 def test_commands_take_kafkas_properties(nodes: Nodes, folder: Path) -> None:
-    login = (
-        f"security.protocol=SASL_SSL\nssl.truststore.type=PEM\nssl.truststore.location={folder / 'ca.pem'}\n"
-    )
+    ca = folder / "outside-ca.pem"
+    login = f"security.protocol=SASL_SSL\nssl.truststore.type=PEM\nssl.truststore.location={ca}\n"
     for name, more in (
         ("by-name", f"sasl.username={USER}\nsasl.password={PASSWORD}\n"),
         ("by-scram", f"sasl.mechanism=SCRAM-SHA-256\nsasl.username={USER}\nsasl.password={PASSWORD}\n"),

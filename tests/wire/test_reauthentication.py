@@ -109,10 +109,21 @@ def test_orders_of_a_login_that_ends(order: str, codes: list[int], ends: bool) -
     assert {each.principal for each in blocks.contexts} <= {"User:alice"}
 
 
-@pytest.mark.parametrize("limit_ms", [LIFETIME_MS, 0])
-def test_a_client_is_answered_how_long_its_login_counts(limit_ms: int) -> None:
-    async def story(_loop: Clock) -> None:
-        settings = {**SASL, "limits": ListenerLimits(reauth_ms_max=limit_ms)}
+LIMITS = [
+    pytest.param(LIFETIME_MS, {}, LIFETIME_MS, id="by-any-mechanism"),
+    pytest.param(0, {}, 0, id="as-long-as-the-connection"),
+    pytest.param(0, {"PLAIN": 7_000, "SCRAM-SHA-256": 8_000}, 7_000, id="by-its-own-mechanism"),
+    pytest.param(LIFETIME_MS, {"PLAIN": 0}, 0, id="by-its-own-mechanism-as-long-as-the-connection"),
+]
+
+
+@pytest.mark.parametrize(("reauth_ms", "by_mechanism", "limit_ms"), LIMITS)
+def test_a_client_is_answered_how_long_its_login_counts(
+    reauth_ms: int, by_mechanism: dict[str, int], limit_ms: int
+) -> None:
+    async def story(loop: Clock) -> None:
+        limits = ListenerLimits(reauth_ms_max=reauth_ms, reauth_ms_by_mechanism=by_mechanism)
+        settings = {**SASL, "limits": limits}
         async with listening(blocks_service(), **settings) as (listener, _):
             client = await RawClient.open(listener.port)
             client.send(handshake())
@@ -122,6 +133,9 @@ def test_a_client_is_answered_how_long_its_login_counts(limit_ms: int) -> None:
             assert frame is not None
             answered = SASL_AUTHENTICATE.decode_response(2, memoryview(frame)[5:])
             assert answered.lifetime_ms == limit_ms
+            loop.ahead_s += (limit_ms or LIFETIME_MS) / 1000 + 1
+            client.send(allocate())
+            assert (await client.frame() is None) == (limit_ms > 0)
             await client.close()
 
     played(story)
