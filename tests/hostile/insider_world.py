@@ -169,6 +169,7 @@ class World:
         self.states: list[State] = [State()] * len(self.names)
         self.cluster: frozenset[Any] = frozenset()
         self.members: list[tuple[str, int]] = [("", -1)] * len(self.names)
+        self.pending: dict[str, list[str]] = {}  # ids that groups gave to insiders, who may not have joined
 
     async def build(self) -> None:
         """All sets, and the ACLs of their principals."""
@@ -259,12 +260,15 @@ class World:
         self.members[n] = (joined.member_id, joined.generation)
 
     async def regroup(self, n: int) -> None:
-        """The set's group begins anew: who has joined it is out."""
+        """The set's group begins anew: who has joined it is out, and who is about to.
+
+        A group waits for an id that it gave, as Kafka's do: up to half an hour, by the session's timeout.
+        """
         group = self.names[n].group
         members = (await self.node.root(15, DescribeGroups((group,)))).groups[0].members
-        if members:
-            leavers = tuple(Leaver(each.member_id) for each in members)
-            await self.node.root(13, LeaveGroup(group, leavers))
+        leavers = [*(each.member_id for each in members), *self.pending.pop(group, ())]
+        if leavers:
+            await self.node.root(13, LeaveGroup(group, tuple(map(Leaver, leavers))))
         await self.node.root(42, DeleteGroups((group,)))
 
     async def _begin(self, names: Names) -> None:

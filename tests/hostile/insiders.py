@@ -22,6 +22,7 @@ import click
 
 from fencepost.controller.acl_types import Operation
 from fencepost.controller.errors import ApiError
+from fencepost.controller.group_errors import MemberIdRequired
 from fencepost.wire.dispatch import BROKER, CONTROLLER, Api, Context, ListenerKind
 from fencepost.wire.listener import OWN_KEYS
 from tests.hostile.insider_node import ANSWER_S, insider_node
@@ -186,6 +187,8 @@ class Insiders:
         principal = {NONE: STRANGER, OPERATOR: OPERATORS_NAME}.get(by) or self.world.names[by].principal
         context = Context(principal, LISTENERS[kind], "insider", "10.1.1.1:1")
         outcome = await self.world.node.send(kind, api.key, request, context).came
+        if isinstance(outcome, MemberIdRequired):
+            self.world.pending.setdefault(request.group_id, []).append(outcome.member_id)
         if isinstance(outcome, ApiError):
             return api.refusal(version, request, outcome, 0)
         if isinstance(outcome, Exception):
