@@ -31,6 +31,7 @@ from tests.clients import (
     offsets_archive,
     owners,
     owners_killed,
+    reauthentication,
     same_requests,
     spark_streaming,
     storms,
@@ -59,6 +60,7 @@ OF_KAFKA: Final = (
     | same_requests.SCENARIOS
     | acl_tools.SCENARIOS
     | user_tools.SCENARIOS
+    | reauthentication.SCENARIOS
 )
 """What Kafka's own programs make of a cluster, with the version of each."""
 STORIES_ONLY, OWN_ONLY = "stories", "own-tests"

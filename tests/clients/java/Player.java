@@ -64,6 +64,9 @@ public final class Player {
             case "commit" -> producers.get(words.get(0)).commitTransaction();
             case "abort" -> producers.get(words.get(0)).abortTransaction();
             case "close" -> producers.remove(words.get(0)).close(CLOSE_MAX);
+            case "metric" -> {
+                return List.of(metric(producers.get(words.get(0)), words.get(1)));
+            }
             case "read" -> {
                 return read(words.get(0), Integer.parseInt(words.get(1)), words.get(2));
             }
@@ -93,6 +96,14 @@ public final class Player {
         for (Future<RecordMetadata> each : sent) {
             each.get();
         }
+    }
+
+    private static String metric(KafkaProducer<String, String> producer, String name) {
+        return producer.metrics().entrySet().stream()
+                .filter(each -> each.getKey().name().equals(name))
+                .filter(each -> each.getKey().group().equals("producer-metrics"))
+                .map(each -> each.getValue().metricValue().toString())
+                .findFirst().orElseThrow();
     }
 
     /** A failure is thrown while the library is still in the callback that tells it. */
