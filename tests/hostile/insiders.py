@@ -72,6 +72,9 @@ LEARNED: Final[dict[str, tuple[Right, ...]]] = {
 }
 """The marks of a set, and which rights show them, one of them. A member's id begins with its client id."""
 
+ALSO: Final = {("topic", 20): Right(OP.DELETE, T)}
+"""The API key that shows a mark to another right, too, as in Kafka: a topic deleted by its id is named."""
+
 OF_THE_CLUSTER: Final = ("ruled", "user", "acl")
 """What the operator alone may do and see: ACLs and users change, and are shown."""
 
@@ -172,7 +175,9 @@ class Insiders:
             for what, rights in LEARNED.items():
                 mark = _bytes(getattr(names, what))
                 if mark in answer and mark not in sent:
-                    self._judge(by, n, f"{what} by {api.name} v{version} of {request}", rights, any, what)
+                    also = (ALSO[what, api.key],) if (what, api.key) in ALSO else ()
+                    learned = f"{what} by {api.name} v{version} of {request}"
+                    self._judge(by, n, learned, (*rights, *also), any, what)
         if by == NONE and names_in(sent):
             absent = api.decode_request(version, memoryview(_absent(sent)))
             other = await self._answer(by, kind, api, version, absent)
