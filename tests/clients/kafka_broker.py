@@ -45,6 +45,7 @@ class Broker:
 
     ``controllers``: the port of each voter's controller listener by node id, this node's among them.
     ``jvm``: options of its Java runtime.
+    ``clients_port``: of a listener CLIENTS beside PLAINTEXT, whose protocol the settings say.
     ``log_dirs``: directories below ``logs`` that share its partitions; none: ``logs`` itself.
     """
 
@@ -59,6 +60,7 @@ class Broker:
         jvm: Sequence[str] = SMALL_JVM,
         version: str = VERSION,
         log_dirs: Sequence[str] = (),
+        clients_port: int | None = None,
     ) -> None:
         self.home = home
         self.logs = home / "logs"
@@ -71,11 +73,14 @@ class Broker:
         controller = controllers[node_id]
         voters = ",".join(f"{each}@127.0.0.1:{at}" for each, at in controllers.items())
         directories = ",".join(str(self.logs / each) for each in log_dirs) or str(self.logs)
+        named = {"PLAINTEXT": port, "CONTROLLER": controller}
+        if clients_port is not None:
+            named["CLIENTS"] = clients_port
+        listeners = ",".join(f"{name}://127.0.0.1:{at}" for name, at in named.items())
         home.mkdir(parents=True, exist_ok=True)
         self._config.write_text(
             f"{ROLES}{settings}node.id={node_id}\nlog.dirs={directories}\n"
-            f"listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}\n"
-            f"advertised.listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}\n"
+            f"listeners={listeners}\nadvertised.listeners={listeners}\n"
             f"controller.quorum.voters={voters}\n",
             "utf-8",
         )
