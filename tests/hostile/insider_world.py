@@ -255,7 +255,10 @@ class World:
                 request = replace(request, member_id=error.member_id)  # type: ignore[attr-defined]
         assignments = ((joined.member_id, b"a"),)
         await self.node.root(
-            14, SyncGroup(names.group, joined.generation, joined.member_id, assignments=assignments)
+            14,
+            SyncGroup(
+                names.group, joined.generation, joined.member_id, None, "consumer", "range", assignments
+            ),
         )
         self.members[n] = (joined.member_id, joined.generation)
 

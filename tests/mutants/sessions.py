@@ -50,7 +50,7 @@ SESSIONS: Final = (
         "login-time-not-answered",
         "clients learn how long their login counts",
         "wire/auth.py",
-        "        return self._session_ms if self.expects is Expects.NOTHING else 0\n",
+        "        return self._session_ms(self.mechanism) if self.expects is Expects.NOTHING else 0\n",
         "        return 0\n",
         (ANSWERED,),
     ),
