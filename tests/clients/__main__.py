@@ -33,6 +33,7 @@ from tests.clients import (
     owners_killed,
     reauthentication,
     same_requests,
+    same_rights,
     spark_streaming,
     storms,
     topic_tools,
@@ -61,6 +62,7 @@ OF_KAFKA: Final = (
     | acl_tools.SCENARIOS
     | user_tools.SCENARIOS
     | reauthentication.SCENARIOS
+    | same_rights.SCENARIOS
 )
 """What Kafka's own programs make of a cluster, with the version of each."""
 STORIES_ONLY, OWN_ONLY = "stories", "own-tests"
