@@ -28,6 +28,7 @@ from fencepost.wire.limited_log import LimitedLog
 TAIL_ENTRIES: Final = 10_000  # kept behind the snapshot for followers that are a little behind
 TAIL_BYTES: Final = 4 * 1024 * 1024
 AGAIN_S: Final = 60.0  # after a snapshot that could not be written: a full disk is full for a while
+WANTED_AGAIN_S: Final = 5.0  # the same, where a follower cannot go on without it
 CHUNK_WAIT_S: Final = 5.0  # a transfer without an answer for so long is started anew
 
 
@@ -52,7 +53,7 @@ class Snapshotter:
         self._log = voter.log
         self.root = voter.config.directory / "snapshots"
         self._taking = False
-        self._again_at_s = float("-inf")  # of those that are due
+        self._failed_at_s = float("-inf")  # the last one that could not be written
         self._wanted = False
         self._waiting: list[Callable[[Path | BaseException], None]] = []
         self._compact_to = LogIndex(0)  # the journal is cut up to here, a slice per maintenance tick
@@ -100,9 +101,11 @@ class Snapshotter:
         due = entries >= voter.config.snapshot_entries or (
             voter.journal.bytes >= voter.config.snapshot_bytes and entries > TAIL_ENTRIES
         )
-        due = due and self._clock() >= self._again_at_s
+        since_failure_s = self._clock() - self._failed_at_s
+        due = due and since_failure_s >= AGAIN_S
+        wanted = self._wanted and (bool(self._waiting) or since_failure_s >= WANTED_AGAIN_S)
         may_take = not self._taking and not self._receiver.installing and not voter.watch.is_bad
-        if (due or self._wanted) and may_take:
+        if (due or wanted) and may_take:
             self._take()
 
     def take(self, reply: Callable[[Path | BaseException], None]) -> None:
@@ -143,7 +146,7 @@ class Snapshotter:
             elif isinstance(result, NotFlushed) and voter.archiver.root in Path(result.filename).parents:
                 raise result  # of the archive; a later flush that does not fail would prove nothing
             else:
-                self._again_at_s = self._clock() + AGAIN_S
+                self._failed_at_s = self._clock()
                 self._log.error("snapshot_failed", reason=str(result), again_after_s=AGAIN_S)
             for reply in waiting:
                 reply(result)

@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 FLUSHED: Final = "tests/snapshots/test_flushed.py::"
 GENERATIONS: Final = "tests/snapshots/test_generations.py::"
 REFUSALS: Final = "tests/quorum/test_snapshot_refusals.py::"
+TAKEN: Final = "tests/quorum/test_snapshots.py::"
 VERIFY: Final = "tests/cli/test_storage_verify.py::"
 DESCRIBED: Final = "tests/cli/test_commands.py::"
 LEARNER: Final = (
@@ -273,6 +274,22 @@ VERIFIED: Final = (
         "                if archive.lost_its_start:\n",
         "                if False:\n",
         ("tests/quorum/test_archive_damage.py::test_an_archive_whose_first_names_were_lost_begins_again",),
+    ),
+    Mutant(
+        "snapshot-for-a-follower-without-a-pause",
+        "a full disk is not written to over and over for a follower",
+        "quorum/snapshotter.py",
+        "self._wanted and (bool(self._waiting) or since_failure_s >= WANTED_AGAIN_S)",
+        "self._wanted",
+        (TAKEN + "test_a_full_disk_is_not_written_to_over_and_over_for_a_follower",),
+    ),
+    Mutant(
+        "snapshot-by-hand-waits-for-a-full-disk",
+        "an operator's snapshot is taken at once",
+        "quorum/snapshotter.py",
+        "(bool(self._waiting) or since_failure_s >= WANTED_AGAIN_S)",
+        "since_failure_s >= WANTED_AGAIN_S",
+        (TAKEN + "test_a_full_disk_is_not_written_to_over_and_over_for_a_follower",),
     ),
     Mutant(
         "pages-not-read",

@@ -81,6 +81,30 @@ def test_a_snapshot_that_cannot_be_written_changes_nothing(make_rig: MakeRig) ->
     assert rig[1].journal.first_index > 1
 
 
+def test_a_full_disk_is_not_written_to_over_and_over_for_a_follower(behind: Rig) -> None:
+    """It wants a snapshot with each heartbeat. An operator's word is obeyed at once."""
+    for directory in snapshots_of(behind[1]):
+        shutil.rmtree(directory)
+    tries = 0
+    for _ in range(10):
+        behind.heartbeat()
+        behind.flow()
+        behind.maintenance_tick(1)
+        tries += len(behind.jobs)
+        behind.work(OSError("no space"))
+    assert tries == 1
+    behind[1].snapshotter.take(lambda _: None)
+    behind.maintenance_tick(1)
+    assert behind.jobs
+    behind.work(OSError("no space"))
+    behind.now += fencepost.quorum.snapshotter.WANTED_AGAIN_S
+    behind.heartbeat()
+    behind.flow()
+    behind.maintenance_tick(1)
+    behind.work()
+    catch_up(behind)
+
+
 # -- sending and installing ---------------------------------------------------------------
 
 
