@@ -81,6 +81,7 @@ class Client:
                 self._agenda.after(rng.uniform(*PAUSE_S), self._next)
 
         def reply(answer: Any, _throttle_ms: int) -> None:
+            attempt.full = attempt.full and node.full  # else it may have waited until there was room
             self._ledger.told(attempt, answer)
             if self.lost_answers and rng.random() < self.lost_answers:
                 self._ledger.count("answers lost")

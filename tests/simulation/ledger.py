@@ -46,7 +46,7 @@ class Attempt:
     life: int = 0  # of the node
     taken_s: float = 0.0  # when the node took it
     leader_ms: tuple[Term, int] | None = None  # its term and its clock then, if it was active
-    full: bool = False  # the node knew that its disk was full when it took the request
+    full: bool = False  # the node knew that its disk was full when it took the request, and when it answered
     outcome: str = "waiting"  # "done", "refused", "unknown"
     answer: Any = None
 
