@@ -107,6 +107,7 @@ class Flusher:
             self._partitions.fail(partition, failure, doing="flush")
         elif failure is not None:
             raise failure
+        self._partitions.flushed(partition)
         is_safe = partition.is_open and failure is None
         for then in round_.waiting:
             then(is_safe)

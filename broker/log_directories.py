@@ -50,6 +50,11 @@ NOT_MADE: Final = (
     "Nothing is made in its place: bring it back and start the broker again, or delete the topic"
 )
 
+ELSEWHERE: Final = (
+    "the cluster placed it in a log directory that this broker had before, and its log is in none of "
+    "{directories}. " + NOT_MADE
+)
+
 NOT_OPENED: Final = "it was not opened"
 
 OF_THE_DIRECTORY: Final = frozenset({

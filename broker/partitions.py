@@ -22,7 +22,7 @@ from structlog.typing import FilteringBoundLogger
 from fencepost.broker.log.log_starts import LOG_STARTS
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.broker.log.shapes import LogConfig
-from fencepost.broker.log_directories import NOT_MADE, FoundLog, LogDirectories
+from fencepost.broker.log_directories import ELSEWHERE, FoundLog, LogDirectories
 from fencepost.broker.log_settings import LogSettings
 from fencepost.broker.off_loop import off_loop
 from fencepost.broker.partition import OfflineLog, Partition
@@ -34,10 +34,6 @@ from fencepost.wire.k03_metadata import PartitionMetadata, TopicMetadata
 from fencepost.wire.limited_log import LimitedLog
 
 _LATER: Final = 2**63  # than any generation
-_ELSEWHERE: Final = (
-    "the cluster placed it in a log directory that this broker had before, and its log is in none of "
-    "{directories}. " + NOT_MADE
-)
 PARTITIONS_AT_ONCE_MAX: Final = 1_000
 """Looked at in one step of the loop, when all topics are compared with what is hosted: a microsecond each."""
 
@@ -193,11 +189,15 @@ class Partitions:
             return
         directory = self._directories.fail(partition.log.directory, error)
         for each in (partition,) if directory is None else tuple(self):
-            if directory is None or each.log.directory.parent == directory:
-                self._take_offline(
-                    each.topic, each.index, str(error), each.topic_id, each.log.directory, doing=doing
-                )
+            path = each.log.directory
+            if directory is None or path.parent == directory:
+                self._take_offline(each.topic, each.index, str(error), each.topic_id, path, doing=doing)
                 self._forget(each)
+
+    def flushed(self, partition: Partition) -> None:
+        """The log was flushed, with its checksums or, which is said, without."""
+        if (failure := partition.log.take_sums_failure()) is not None:
+            self._limited_log.warning("sums_not_saved", partition=str(partition), reason=str(failure))
 
     async def delete_records(self, starts: Mapping[Partition, Offset]) -> None:
         """Logs, flushed up to there, begin at these offsets from now on, durably. Raises OSError."""
@@ -218,6 +218,7 @@ class Partitions:
                 partition.log.release_files()
                 try:
                     await off_loop(partition.log.close)
+                    self.flushed(partition)
                 except OSError as error:
                     unclean.add(partition.log.directory.parent)
                     self._log.error("log_not_closed", partition=str(partition), reason=str(error))
@@ -261,7 +262,7 @@ class Partitions:
             if self.broker_id not in placed.offline_replicas:
                 await self._make(topic, placed, topic_id, given_up=given_up)
             elif self.broker_id == placed.leader_id:
-                reason = _ELSEWHERE.format(directories=self._directories)
+                reason = ELSEWHERE.format(directories=self._directories)
                 self._take_offline(topic, index, reason, topic_id, None, doing="make")
 
     async def _remember(self, partition: Partition, leader_epoch: int) -> None:
@@ -368,9 +369,8 @@ class Partitions:
             await off_loop(partial(self._directories.delete, topic, index, topic_id, partition.log))
         except OSError as error:
             self._log.error("partition_not_deleted", partition=str(partition), reason=str(error))
-            self._offline[topic, index] = OfflineLog(
-                str(error), topic_id, self._generation, partition.log.directory
-            )
+            lost = OfflineLog(str(error), topic_id, self._generation, partition.log.directory)
+            self._offline[topic, index] = lost
             return
         self._log_deletion(str(partition), topic_id)
 

@@ -60,6 +60,7 @@ class Durability:
         self._snapshots: list[Offset] = []
         self._snapshot_bytes = 0  # appended since a snapshot was due
         self._snapshot_batches = 0
+        self._sums_failure: OSError | None = None
         self._failed = False
         self._closed = False
         self.written_end = Offset(0)
@@ -139,6 +140,11 @@ class Durability:
                 self._failed = not is_exhausted(error)  # without a descriptor nothing was flushed, or lost
                 raise
             return self.durable_end
+
+    def take_sums_failure(self) -> OSError | None:
+        """Why sums were not saved since the last call: what changes on the disk is not noticed then."""
+        failure, self._sums_failure = self._sums_failure, None
+        return failure
 
     def replaced(self, segment: Path) -> None:
         """Other files take the place of a segment's: its sums are forgotten, and made anew later.
@@ -237,8 +243,10 @@ class Durability:
         left = SUMMED_AT_ONCE_MAX
         for path, extent in extents.items():
             try:
-                left -= sum_segment(path, extent, left)
+                size, failure = sum_segment(path, extent, left)
+                left -= size
                 is_done = is_summed(path)
+                self._sums_failure = failure or self._sums_failure
             except FileNotFoundError:  # deleted meanwhile, as its time was over
                 is_done = True
             if is_done and path != active:

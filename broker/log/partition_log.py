@@ -54,6 +54,7 @@ class PartitionLog:
         self.topic_id = topic_id
         self.first_kept = LOG_START  # records before it are deleted; it may be raised at any time
         self._durability = Durability(directory)
+        self.take_sums_failure = self._durability.take_sums_failure
         self._offline = ""  # why nothing is appended any more
         self._load(now_ms, went_down)
 

@@ -17,7 +17,6 @@ Layout      version i16 = 1 | base offset i64 | four times (bytes u64 | CRC-32C 
 Earlier     versions neither write nor read the file; what they append lies behind what is summed.
 """
 
-import contextlib
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -96,9 +95,11 @@ def forget_sums(segment: Path) -> None:
         sync_path(segment.parent)
 
 
-def sum_segment(segment: Path, sizes: Sequence[int], bytes_max: int) -> int:
-    """Save the sums of a segment's files as they are now; returns how many bytes of batches were read.
+def sum_segment(segment: Path, sizes: Sequence[int], bytes_max: int) -> tuple[int, OSError | None]:
+    """Save the sums of a segment's files as they are now.
 
+    Returns    how many bytes of batches were read; why the file could not be written, which harms nothing:
+               what is there is older, and still true.
     sizes      of .log and the indexes: what lies behind them is not summed.
     bytes_max  of batches read at a time; the rest is left to the next call.
     Raises     OSError when they are read: FileNotFoundError, if the segment is deleted meanwhile.
@@ -110,11 +111,14 @@ def sum_segment(segment: Path, sizes: Sequence[int], bytes_max: int) -> int:
         _extended(segment.with_suffix(suffix), known, size)
         for suffix, known, size in zip(INDEX_SUFFIXES, before[1:], sizes[1:], strict=True)
     ]
-    with contextlib.suppress(OSError):  # what is there is older, and still true
+    failure = None
+    try:
         save_sums(segment, SegmentSums(batches, *indexes))
+    except OSError as error:
+        failure = error
     if not segment.exists():  # deleted meanwhile; its owner deletes the sums last
         sums_path(segment).unlink(missing_ok=True)
-    return batches.size - begun.size
+    return batches.size - begun.size, failure
 
 
 def is_summed(segment: Path) -> bool:

@@ -1,13 +1,17 @@
 """Partitions are made, recovered, deleted and lost as the metadata and the disk say."""
 
 import asyncio
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fencepost.broker.log import segment_sums
 from fencepost.broker.log.partition_log import PartitionLog
+from fencepost.broker.log.segment_sums import SUFFIX, SegmentSums
 from fencepost.controller.errors import ErrorCode
 from fencepost.controller.topics import TopicConfig
 from fencepost.snapshots.clean_shutdown import CLEAN_SHUTDOWN_FILE
@@ -87,6 +91,40 @@ def test_a_deleted_topic_goes_and_a_new_one_of_its_name_is_another(tmp_path: Pat
             on.controller.add_topic(TOPIC, HERE)
             await produced(on, produce(batch(b"new")))
             assert values(await fetched(on, fetch(0))) == [(0, b"new")]
+
+    play(story)
+
+
+def test_checksums_that_cannot_be_saved_are_said_and_harm_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the flush that did not save them, and by the end; each time once, and the partition is served."""
+
+    def fails(segment: Path, _sums: SegmentSums) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(segment.with_suffix(SUFFIX)))
+
+    async def story() -> None:
+        async with hosting(tmp_path, HERE) as on:
+            await produced(on, produce(batch(b"x")))
+            (partition,) = on.broker._data._partitions
+            with monkeypatch.context() as patch:
+                patch.setattr(segment_sums, "save_sums", fails)
+                for count in (1, 2):
+                    partition.log._request_snapshot()
+                    flushed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+                    on.broker._data._flusher.flush(partition, flushed.set_result)
+                    assert await flushed
+                    said = on.events("sums_not_saved")
+                    assert len(said) == count
+                    assert SUFFIX in said[-1]["reason"]
+            partition.log._request_snapshot()
+            partition.log.flush()
+            assert partition.log.take_sums_failure() is None
+            await produced(on, produce(batch(b"y")))
+            assert values(await fetched(on, fetch(0))) == [(0, b"x"), (1, b"y")]
+            monkeypatch.setattr(segment_sums, "save_sums", fails)
+            await on.broker.stop()
+            assert len(on.events("sums_not_saved")) == 3
 
     play(story)
 

@@ -20,6 +20,7 @@ from tests.mutants.clocks import CLOCKS
 from tests.mutants.commands import COMMAND_MUTANTS
 from tests.mutants.compaction import COMPACTION
 from tests.mutants.compared import COMPARED
+from tests.mutants.compared_logs import COMPARED_LOGS
 from tests.mutants.containers import CONTAINERS
 from tests.mutants.controller_clients import CONTROLLER_CLIENTS
 from tests.mutants.coordinator import COORDINATOR
@@ -85,6 +86,7 @@ MUTANTS: Final = (
     *ON_DISK,
     *COMPACTION,
     *PARTITION_LOGS,
+    *COMPARED_LOGS,
     *PARTITION_REPORTS,
     *RESTORING,
     *DIGESTS,
