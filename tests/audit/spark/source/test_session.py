@@ -49,7 +49,8 @@ def test_its_start_and_its_end_are_shown_with_their_time(monkeypatch: pytest.Mon
     ended: list[str] = []
     monkeypatch.setattr("fencepost.audit.source.session.session", start)
     with opened("x", engine=SPARK, master=None, memory=None, show=said.put):
-        assert said.get(timeout=60) == ""
+        while (more := said.get(timeout=60)) != "":  # a machine that is busy has it still starting
+            assert re.fullmatch(r"starting Spark  \d+ s", more)
     assert [re.sub(r"\d+", "N", each) for each in (*began, *ended)] == [
         "starting Spark",
         "starting Spark  N s",
