@@ -221,6 +221,9 @@ OTHERS_NAMES: Final = {
     "test_each_order_arrives_once",  # as does one of a test
     *("bash_source", "zsh_source", "fish_source"),  # of click
     "KAFKA_HEAP_OPTS",  # of a JVM
+    "job_name",  # of Prometheus
+    "scrape_configs",
+    "static_configs",
     "log_end_offset",  # a head of Kafka's, in JSON
 }
 
