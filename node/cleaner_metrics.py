@@ -19,14 +19,26 @@ class CleanerMetrics:
             "fencepost_log_cleaner_written_bytes_total", "Bytes that passes kept of them", registry=registry
         )
         self._gauges = {
-            name: Gauge(f"fencepost_log_cleaner_{metric}", text, registry=registry)
-            for name, metric, text in (
-                ("recopied_percent", "recopy_percent", "Of the bytes that the last pass read, those it kept"),
-                ("pass_s", "clean_time_seconds", "Duration of the last pass"),
-                ("dirty_percent_max", "max_dirty_percent", "Dirty bytes of the dirtiest compacted log"),
-                ("overdue_s_max", "max_compaction_delay_seconds", "Past max.compaction.lag.ms, at most"),
-                ("uncleanable", "uncleanable_partitions", "Logs that are left alone until the next start"),
-            )
+            name: Gauge(metric, text, registry=registry)
+            for name, (metric, text) in {
+                "recopied_percent": (
+                    "fencepost_log_cleaner_recopy_percent",
+                    "Of the bytes that the last pass read, those it kept",
+                ),
+                "pass_s": ("fencepost_log_cleaner_clean_time_seconds", "Duration of the last pass"),
+                "dirty_percent_max": (
+                    "fencepost_log_cleaner_max_dirty_percent",
+                    "Dirty bytes of the dirtiest compacted log",
+                ),
+                "overdue_s_max": (
+                    "fencepost_log_cleaner_max_compaction_delay_seconds",
+                    "Past max.compaction.lag.ms, at most",
+                ),
+                "uncleanable": (
+                    "fencepost_log_cleaner_uncleanable_partitions",
+                    "Logs that are left alone until the next start",
+                ),
+            }.items()
         }
         self._before = CleaningCounts()
 

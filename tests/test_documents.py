@@ -37,6 +37,8 @@ _MEMBER: Final = re.compile(r"([A-Z][a-z]\w*)\.((?!json)[a-z_]+)(?:\(\))?")
 _MAKE: Final = re.compile(r"\bmake ([a-z][a-z-]*)")
 _MODULE: Final = re.compile(r"-m (tests\.[a-z_.]+)")
 
+INDEX: Final = ROOT / "docs" / "index.md"
+
 every_page = table("page", PAGES, ids=lambda page: page.name)
 
 
@@ -309,3 +311,13 @@ def test_each_hazard_has_a_test_and_a_mutant_that_makes_it_fail(letter: str) -> 
     assert tests
     assert named
     assert not [name for name in named if not mutants.get(name, set()) & tests]
+
+
+def test_the_index_leads_to_every_page() -> None:
+    listed = {
+        (INDEX.parent / f"{line}.md").resolve()
+        for block in _FENCE.findall(INDEX.read_text("utf-8"))
+        for line in block.splitlines()[1:-1]
+        if line and not line.startswith(":")
+    }
+    assert listed == {*PAGES} - {INDEX}
