@@ -27,6 +27,15 @@ SCRAM: Final = "tests/wire/test_scram.py::"
 DOORS: Final = (
     *ACL_MUTANTS,
     *SCRAM_USER_MUTANTS,
+    Mutant(
+        "links-host-looked-up-once",
+        "a voter's host name is looked up at each dial",
+        "quorum/links.py",
+        "*self.config.addresses[peer], self.config.tls)  # noqa: B023\n",
+        "*self.__dict__.setdefault('at', {}).setdefault(peer, __import__('socket').getaddrinfo("
+        "*self.config.addresses[peer])[0][4][:2]), self.config.tls)  # noqa: B023\n",
+        ("tests/quorum/test_link_hosts.py::test_a_voter_that_moved_under_its_name_is_dialled_where_it_is",),
+    ),
     *OVERRIDES,
     *SESSIONS,
     Mutant(

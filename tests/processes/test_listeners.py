@@ -2,7 +2,8 @@
 
 Shown       a client that comes in by a listener is given every broker's address on that listener by
             Metadata, FindCoordinator and DescribeCluster; brokers and coordinator use the inside; a client
-            that knows the outside alone produces, commits and reads transactions.
+            that knows the outside alone produces, commits and reads transactions. A node that gets another
+            host is found again once the voters' files are changed.
 """
 
 import asyncio
@@ -23,6 +24,7 @@ from tests.harness.nodes import JSON_LOGS, Nodes, ended_clean
 from tests.ports import cluster_port
 
 NODES = (1, 2, 3)
+NEW_HOST = "127.0.1.13"
 INSIDE, OUTSIDE, CONTROL, RAFT = range(4)  # which of a node's ports
 
 
@@ -139,3 +141,26 @@ def test_a_client_of_the_outside_does_transactions_on_every_broker(hosts: Nodes)
         seen.add(message.value())
     consumer.close()
     assert seen == {str(partition).encode() for partition in range(6)}
+
+
+def test_a_node_that_moves_is_found_by_its_new_address(hosts: Nodes) -> None:
+    """It gets another host, then the voters' files of the others are changed one by one."""
+    moved, port = 3, hosts.cluster.port
+    for n in (moved, *(each for each in NODES if each != moved)):
+        file = hosts.node(n).directory / "node.properties"
+        lines = file.read_text("utf-8").splitlines()
+        changed = [
+            line.replace(f"{host(moved)}:", f"{NEW_HOST}:") if n == moved or "controller." in line else line
+            for line in lines
+        ]
+        assert changed != lines
+        file.write_text("\n".join(changed) + "\n", "utf-8")
+        hosts.kill(n)
+        hosts.cluster = open_cluster(hosts.directory)
+        hosts.start(n)
+    hosts.await_followed()
+    hosts.await_equal_images()
+    assert hosts.address(moved, "raft")[0] == NEW_HOST
+    by_metadata, by_cluster, _ = asyncio.run(named_at(inside_of(hosts, 1)))
+    whole = {inside_of(hosts, 1), inside_of(hosts, 2), (NEW_HOST, port + moved - 1)}
+    assert by_metadata == by_cluster == whole
