@@ -77,6 +77,7 @@ from fencepost.wire.k60_describe_cluster import (
     DescribeCluster,
     DescribeClusterAnswer,
 )
+from fencepost.wire.k64_unregister_broker import UNREGISTER_BROKER
 from fencepost.wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
 from fencepost.wire.k66_list_transactions import LIST_TRANSACTIONS
 
@@ -105,10 +106,12 @@ _COORDINATED: Final[tuple[Api[Any, Any], ...]] = (
 )
 """Served by every node, so that a client which contacts the wrong one learns it, and finds the right one."""
 
-_USERS: Final[tuple[tuple[Api[Any, Any], Operation], ...]] = (
+_FORWARDED_WITH: Final[tuple[tuple[Api[Any, Any], Operation], ...]] = (
     (DESCRIBE_USER_SCRAM_CREDENTIALS, Operation.DESCRIBE),
     (ALTER_USER_SCRAM_CREDENTIALS, Operation.ALTER),
+    (UNREGISTER_BROKER, Operation.ALTER),
 )
+"""With what an ACL file must allow."""
 
 _LIST_BROKERS: Final = (METADATA.key, DESCRIBE_CLUSTER.key)
 
@@ -153,7 +156,7 @@ class BrokerServer:
         forwarded: tuple[Api[Any, Any], ...] = (DESCRIBE_ACLS, CREATE_ACLS, DELETE_ACLS)
         service: dict[int, tuple[Api[Any, Any], Endpoint[Any, Any]]] = {
             **{api.key: (api, self._forwarded_as(api)) for api in forwarded},
-            **{api.key: (api, self._forwarded_as(api, needed)) for api, needed in _USERS},
+            **{api.key: (api, self._forwarded_as(api, needed)) for api, needed in _FORWARDED_WITH},
             **{api.key: (api, _not_coordinator) for api in _COORDINATED},
             **self._coordinator,
             **self._cluster_requests.service(),

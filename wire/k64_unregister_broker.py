@@ -5,7 +5,7 @@ from typing import Final
 from fencepost.controller.brokers import UnregisterBroker
 from fencepost.controller.errors import ApiError
 from fencepost.records.types import BrokerId
-from fencepost.wire.dispatch import CONTROLLER, Api
+from fencepost.wire.dispatch import BROKER, CONTROLLER, Api
 from fencepost.wire.errors import message_of, raise_for
 from fencepost.wire.request_limits import SMALL
 from fencepost.wire.schema import Buffer, Message
@@ -43,7 +43,7 @@ UNREGISTER_BROKER: Final[Api[UnregisterBroker, None]] = Api(
     name="UnregisterBroker",
     versions=range(1),
     flexible_from=0,
-    listeners=(CONTROLLER,),
+    listeners=(BROKER, CONTROLLER),
     request_bytes_max=SMALL,  # one number
     decode_request=_decode_request,
     encode_response=_encode_response,

@@ -171,7 +171,7 @@ ROWS: Final[Mapping[int, Row]] = {
     61: Row(data.describe_producers, (Need(_OP.READ, _TOPIC),)),
     62: _cluster(_OP.CLUSTER_ACTION),
     63: _cluster(_OP.CLUSTER_ACTION),
-    64: _cluster(_OP.ALTER),
+    64: _cluster(_OP.ALTER, forwarded=True),
     65: Row(
         transactions.describe,
         (Need(_OP.DESCRIBE, _ID), Need(_OP.DESCRIBE, _TOPIC, "to see that it is in the transaction")),

@@ -67,6 +67,7 @@ from fencepost.wire.k60_describe_cluster import (
 )
 from fencepost.wire.k62_broker_registration import BROKER_REGISTRATION
 from fencepost.wire.k63_broker_heartbeat import BROKER_HEARTBEAT
+from fencepost.wire.k64_unregister_broker import UNREGISTER_BROKER
 from fencepost.wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
 from fencepost.wire.k66_list_transactions import LIST_TRANSACTIONS
 from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
@@ -106,6 +107,7 @@ APIS: Final[tuple[Api[Any, Any], ...]] = (
     DESCRIBE_CONFIGS,
     LIST_TRANSACTIONS,
     DESCRIBE_TRANSACTIONS,
+    UNREGISTER_BROKER,
 )
 
 

@@ -1,12 +1,20 @@
-"""An election is never needed, or of no use; topics and brokers are what has settings."""
+"""Elections that are never needed, or of no use; what has settings; the removal of a broker."""
 
 from pathlib import Path
 
 import pytest
 
-from fencepost.controller.errors import ErrorCode, InvalidRequest, UnsupportedVersion
+from fencepost.controller.brokers import UnregisterBroker
+from fencepost.controller.errors import (
+    BrokerIdNotRegistered,
+    ErrorCode,
+    InvalidRequest,
+    UnsupportedVersion,
+)
+from fencepost.records.types import BrokerId
 from fencepost.wire.k03_metadata import TopicQuery
 from fencepost.wire.k43_elect_leaders import ELECT_LEADERS, PREFERRED, UNCLEAN, ElectLeaders
+from fencepost.wire.k64_unregister_broker import UNREGISTER_BROKER
 from fencepost.wire.k74_list_config_resources import (
     LIST_CONFIG_RESOURCES,
     ListConfigResources,
@@ -50,5 +58,18 @@ def test_topics_and_brokers_have_settings(tmp_path: Path) -> None:
             assert (await on.call(api, ListConfigResources((16,)), 0)).resources == ()
             with pytest.raises(UnsupportedVersion):
                 await on.call(api, ListConfigResources((2, 99)))
+
+    play(story)
+
+
+def test_a_broker_is_removed_by_the_controller(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with hosting(tmp_path, HERE) as on:
+            gone = UnregisterBroker(BrokerId(7))
+            on.controller.script(UNREGISTER_BROKER, None, BrokerIdNotRegistered("no broker has id 7"))
+            assert await on.call(UNREGISTER_BROKER, gone) is None
+            with pytest.raises(BrokerIdNotRegistered, match="no broker has id 7"):
+                await on.call(UNREGISTER_BROKER, gone)
+            assert on.controller.asked[UNREGISTER_BROKER.key] == [gone, gone]
 
     play(story)
