@@ -19,6 +19,8 @@ import click
 from tests.clients import (
     acl_tools,
     admin,
+    cluster_tools,
+    config_tools,
     dump_log,
     dump_offsets,
     explained,
@@ -63,6 +65,8 @@ OF_KAFKA: Final = (
     | user_tools.SCENARIOS
     | reauthentication.SCENARIOS
     | same_rights.SCENARIOS
+    | config_tools.SCENARIOS
+    | cluster_tools.SCENARIOS
 )
 """What Kafka's own programs make of a cluster, with the version of each."""
 STORIES_ONLY, OWN_ONLY = "stories", "own-tests"

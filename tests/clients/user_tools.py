@@ -4,7 +4,6 @@ Compared   exit status, standard output, and of standard error the name of the e
 """
 
 import re
-import subprocess
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Final
 
 from tests.clients import kafka_broker
 from tests.clients.explained import SETTINGS
-from tests.clients.java_tools import TOOL_SECONDS_MAX
+from tests.clients.kafka_tools import Tools, tools
 from tests.clients.stories import expect
 from tests.harness.nodes import Nodes
 from tests.ports import free_port
@@ -40,7 +39,7 @@ COMMANDS: Final[tuple[tuple[str, ...], ...]] = (
     ("--describe", *USERS),
 )  # fmt: skip
 _ERROR: Final = re.compile(r"(?:org\.apache\.kafka\.\S+|java\.\S+)Exception: .*")
-_JVM: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+TOOL: Final = "kafka.admin.ConfigCommand"
 
 Said = tuple[int, str, tuple[str, ...]]
 Scenario = Callable[[Nodes], str]
@@ -48,29 +47,24 @@ Scenario = Callable[[Nodes], str]
 
 def same_users(cluster: Nodes) -> str:
     """Set, described, refused and removed."""
-    kafka_broker.fetch()
-    with tempfile.TemporaryDirectory(prefix="fencepost-users-") as home:
+    with tools() as kafka, tempfile.TemporaryDirectory(prefix="fencepost-users-") as home:
         broker = kafka_broker.Broker(
             Path(home), SETTINGS, node_id=1, port=free_port(), controllers={1: free_port()}
         )
         broker.start()
         try:
             for words in COMMANDS:
-                theirs = _said(broker.bootstrap, words)
-                expect(f"kafka-configs {' '.join(words)}", _said(cluster.bootstrap, words), theirs)
+                said = [_said(kafka, bootstrap, words) for bootstrap in (cluster.bootstrap, broker.bootstrap)]
+                expect(f"kafka-configs {' '.join(words)}", *said)
         finally:
             broker.kill()
     return f"{len(COMMANDS)} commands answer the same"
 
 
-def _said(bootstrap: str, words: tuple[str, ...]) -> Said:
-    command = [
-        "java", *_JVM, "-cp", kafka_broker.class_path(), "kafka.admin.ConfigCommand",
-        "--bootstrap-server", bootstrap, *words,
-    ]  # fmt: skip
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=TOOL_SECONDS_MAX, check=False)
+def _said(kafka: Tools, bootstrap: str, words: tuple[str, ...]) -> Said:
+    ended = kafka.run(TOOL, "--bootstrap-server", bootstrap, *words)
     errors = tuple(dict.fromkeys(_ERROR.findall(ended.stderr + ended.stdout)))
-    return ended.returncode, "\n".join(sorted(ended.stdout.splitlines())), errors
+    return ended.status, "\n".join(sorted(ended.stdout.splitlines())), errors
 
 
 SCENARIOS: Final[dict[str, tuple[str, Scenario]]] = {
