@@ -9,6 +9,8 @@ Apart      ids, ports, folders, what an error says beside its name, eligible lea
 
 import json
 import re
+import socket
+import struct
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +23,7 @@ from tests.clients.java_tools import TOOL_SECONDS_MAX
 from tests.clients.kafka_tools import Side, Tools, both, tools
 from tests.clients.stories import expect
 from tests.harness.nodes import Nodes
+from tests.wire import kafka_keys
 
 TOPIC: Final = "looked-at-by-tools"
 TOPICS: Final = "org.apache.kafka.tools.TopicCommand"
@@ -82,8 +85,21 @@ class Said(NamedTuple):
 def same_answers(_: Nodes) -> str:
     """A topic that is made, grows, is written to, loses records, is measured, and is deleted."""
     with tools() as kafka, both() as (ours, theirs), tempfile.TemporaryDirectory() as folder:
+        expect("keys of Kafka's broker", _keys(theirs.bootstrap), kafka_keys.BROKER)
+        expect("keys of Kafka's controller", _keys(theirs.controller), kafka_keys.CONTROLLER)
         count = sum(_compare(kafka, ours, theirs, Path(folder)))
     return f"{count} commands answer the same"
+
+
+def _keys(address: str) -> kafka_keys.Keys:
+    """What it answers to ApiVersions, version 0."""
+    host, _, port = address.rpartition(":")
+    with socket.create_connection((host, int(port)), TOOL_SECONDS_MAX) as connection:
+        connection.sendall(struct.pack(">ihhihc", 11, 18, 0, 1, 1, b"x"))
+        with connection.makefile("rb") as answer:
+            (length,) = struct.unpack(">i", answer.read(4))
+            body = answer.read(length)
+    return {key: (first, last) for key, first, last in struct.iter_unpack(">hhh", body[10:])}
 
 
 def _compare(kafka: Tools, ours: Side, theirs: Side, folder: Path) -> Iterator[int]:
