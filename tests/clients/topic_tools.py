@@ -58,6 +58,24 @@ def _change_partitions(cluster: Nodes) -> None:
     expect("by our command", "PartitionCount: 4" in said, True)
     _tool(cluster, TOPICS, "--alter", "--topic", TOPIC, "--partitions", "2", status=1)
     cluster.run("topics", "alter", "--topic", TOPIC, "--partitions", 2, status=1)
+    _assign_partitions(cluster)
+
+
+def _assign_partitions(cluster: Nodes) -> None:
+    """Each tool's list is of all partitions, and only the last one is new."""
+    brokers = [*_placed(cluster), 2]
+    assigned = ("--replica-assignment", ",".join(map(str, brokers)))
+    _tool(cluster, TOPICS, "--alter", "--topic", TOPIC, "--partitions", str(len(brokers)), *assigned)
+    expect("by kafka-topics", _placed(cluster), brokers)
+    brokers.append(3)
+    cluster.run("topics", "alter", "--topic", TOPIC, "--replica-assignment", ",".join(map(str, brokers)))
+    expect("by our command", _placed(cluster), brokers)
+
+
+def _placed(cluster: Nodes) -> list[int]:
+    """The broker of each partition."""
+    (topic,) = _ours(cluster, "topics", "describe")
+    return [each["replicas"][0] for each in topic["partitions"]]
 
 
 def _change_settings(cluster: Nodes) -> None:
@@ -83,7 +101,7 @@ def _delete_records(cluster: Nodes) -> None:
     expect("by kafka-delete-records", f"partition: {TOPIC}-0\tlow_watermark: 1" in said, True)
     cluster.run("topics", "delete-records", "--topic", TOPIC, "--partition", 1, "--offset", -1)
     rows = _ours(cluster, "get-offsets", "--time", "earliest")
-    expect("starts", [row["offset"] for row in rows], [1, 2, 0, 0])
+    expect("starts", [row["offset"] for row in rows], [1, 2, 0, 0, 0, 0])
 
 
 def _describe_sizes(cluster: Nodes) -> None:

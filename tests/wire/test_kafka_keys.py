@@ -78,3 +78,13 @@ def test_no_setting_of_brokers_is_called_fixed_that_changes() -> None:
     named = names("Settings of brokers")
     assert not named & CHANGEABLE.keys()
     assert named >= {"num.io.threads", "ssl.keystore.location", "log.cleaner.threads", "max.connections"}
+
+
+def test_what_applications_asked_for_is_served_and_what_they_missed_is_on_the_page() -> None:
+    missing = {cells[0] for cells in rows("Keys")}
+    for application, asked, _, missed in rows("What applications asked for"):
+        for part in asked.split(", "):
+            first, _, last = part.partition(" to ")
+            for key in range(int(first), int(last or first) + 1):
+                assert is_served(key, dispatch.BROKER), (application, key)
+        assert missed == "none" or missed in missing
