@@ -23,7 +23,7 @@ def short_storm(seed: int) -> LevelSimulation:
 
 def test_levels_in_short_storms() -> None:
     """Rough enough that a broken rule shows in one of them: `make mutants` relies on it."""
-    for seed in (5, 12, *range(SOME)):
+    for seed in (15, 44, *range(SOME)):
         short_storm(seed)
 
 

@@ -97,8 +97,8 @@ def test_a_sound_manifest_of_a_later_level_is_no_damage(
 
 
 def test_a_level_that_a_broken_byte_made_is_damage(tmp_path: Path) -> None:
-    raw = (written(tmp_path, *BASE, level(LOG_LEVEL, 1)) / "manifest").read_bytes()
-    broken = raw.replace(b'"log_level": 1', b'"log_level": 9')
+    raw = (written(tmp_path, *BASE, level(LOG_LEVEL, 10)) / "manifest").read_bytes()
+    broken = raw.replace(b'"log_level": 10', b'"log_level": 90')
     assert broken != raw
     with pytest.raises(CorruptSnapshot, match="checksum"):
         snapshot.decode_manifest(broken, "there")
