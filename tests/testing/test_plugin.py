@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow
+from tests.testing.pages import PAGES, RUN_BY, blocks, how_tos, on_a_cluster
 
-PAGE = (Path(__file__).parents[2] / "docs" / "testing.md").read_text("utf-8")
-EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+WITH_PYTEST, WITHOUT, TLS, _ = blocks("testing.md")
 
 RIGHT = """
 def test_a_commit_whose_answer_is_lost_is_done(fencepost):
@@ -81,11 +80,18 @@ def run_pytest(directory: Path, text: str, *arguments: str) -> "subprocess.Compl
     )
 
 
+def test_each_block_of_python_on_a_page_is_run_or_it_is_said_why_not() -> None:
+    assert {(page.name, number) for page in PAGES for number in range(len(blocks(page.name)))} == set(RUN_BY)
+
+
+@pytest.mark.slow
 def test_right_applications_pass_while_leaders_die_and_failing_tests_are_explained(tmp_path: Path) -> None:
-    with_pytest, *_ = EXAMPLES
     (tmp_path / "test_wrong.py").write_text(WRONG)
-    done = run_pytest(tmp_path, with_pytest + RIGHT, "--fencepost-nodes", "2")
-    assert "1 failed, 5 passed, 2 errors" in done.stdout, done.stdout + done.stderr
+    (tmp_path / "test_pages.py").write_text(on_a_cluster())
+    for number, text in enumerate(how_tos()):
+        (tmp_path / f"test_how_to_{number}.py").write_text(text)
+    done = run_pytest(tmp_path, WITH_PYTEST + RIGHT, "--fencepost-nodes", "2")
+    assert "1 failed, 14 passed, 2 errors" in done.stdout, done.stdout + done.stderr
     assert {"test_wrong.py"} == set(re.findall(r"^(?:FAILED|ERROR) ([\w.]+)::", done.stdout, re.MULTILINE))
     assert "fencepost: transactions" in done.stdout
     assert re.search(r"forgetful \(Ongoing\): .*", done.stdout)
@@ -95,13 +101,16 @@ def test_right_applications_pass_while_leaders_die_and_failing_tests_are_explain
     assert "the marker fencepost has no killl; it has nodes, config, tls, kill, every" in done.stdout
 
 
-def test_the_example_without_pytest_runs(tmp_path: Path) -> None:
-    _, without, *_ = EXAMPLES
-    command = [sys.executable, "-P", "-c", without]
+@pytest.mark.slow
+def test_the_examples_without_pytest_run(tmp_path: Path) -> None:
+    tls = TLS.replace("Cluster(tls", "Cluster(1, tls")
+    assert tls != TLS
+    command = [sys.executable, "-P", "-c", WITHOUT + tls + "print(settings)"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
-    assert (done.returncode, done.stdout.count("127.0.0.1:")) == (0, 3), done.stderr
+    assert (done.returncode, done.stdout.count("127.0.0.1:")) == (0, 4), done.stderr
 
 
+@pytest.mark.slow
 def test_a_run_that_does_not_use_it_loads_nothing_of_it(tmp_path: Path) -> None:
     text = """
 import sys
