@@ -2,7 +2,8 @@
 
 Table    bug, library, seconds until it was found, the longest of the right application's runs.
 Options  --runs N of each right application (1); --only NAME; --nodes N (3).
-Status   1 if a bug was not found in time, or a right application did not pass.
+Status   1 if a bug was not found in time, or a right application did not pass. What this machine cannot run
+         is NOT RUN, with the reason.
 """
 
 import argparse
@@ -13,12 +14,14 @@ from typing import Final
 
 from fencepost.cluster.console import table
 from fencepost.testing import Cluster, RunningCluster
+from tests.clients.players import NotHere
 from tests.testing.corpus.copying import COPYING
 from tests.testing.corpus.other_clients import OTHERS
+from tests.testing.corpus.other_languages import OTHER_LANGUAGES
 from tests.testing.corpus.producing import PRODUCING
 from tests.testing.corpus.world import Case, World
 
-CASES: Final = (*COPYING, *PRODUCING, *OTHERS)
+CASES: Final = (*COPYING, *PRODUCING, *OTHERS, *OTHER_LANGUAGES)
 FOUND_S_MAX: Final = 60.0
 PASSED_S_MAX: Final = 10.0
 
@@ -29,6 +32,8 @@ def found_in(cluster: RunningCluster, case: Case) -> tuple[float, str]:
     said = ""
     try:
         case.test(World(cluster), case.wrong)
+    except NotHere:
+        raise
     except AssertionError as finding:
         said = " ".join(str(finding).splitlines()[:3])
     except Exception:  # noqa: BLE001  (the application ended otherwise than by the bug)
@@ -49,7 +54,10 @@ def passes(cluster: RunningCluster, case: Case) -> float:
 
 def row(cluster: RunningCluster, case: Case, runs: int) -> tuple[bool, tuple[object, ...]]:
     """Whether all is well, and the line of the table."""
-    found_s, said = found_in(cluster, case)
+    try:
+        found_s, said = found_in(cluster, case)
+    except NotHere as reason:
+        return True, (case.name, case.library, "NOT RUN", "", "", str(reason))
     longest_s, passed = 0.0, 0
     for _ in range(runs):
         try:
