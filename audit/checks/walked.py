@@ -233,12 +233,14 @@ SNAPSHOT_EVENTS: Final = Text(
         select(
             SNAPSHOTS_SOURCE,
             'producer_states r JOIN (SELECT path, "offset" AS copy_first FROM log_copies_judged'
-            " WHERE kind = 'copy') AS c ON c.path = r.copy",
+            " WHERE kind = 'copy') AS c ON c.path = r.copy"
+            " JOIN logs l ON l.topic = r.topic AND l.partition = r.partition",
             **_STATE,
             **_of("timestamp_ms", "last_sequence", "first_offset", "coordinator_epoch"),
             at='r."offset"',
             rank="0",
-            copy_first="c.copy_first",
+            copy_first="CASE WHEN l.compacted AND l.unbroken_offset > c.copy_first THEN l.unbroken_offset"
+            " ELSE c.copy_first END",
         ),
         select(
             SNAPSHOTS_SOURCE,

@@ -299,7 +299,7 @@ SNAPSHOTS_SOURCE: Final = pa.schema(
         ("timestamp_ms", pa.int64()),  # the last one of the producer; of a batch its latest
         ("last_sequence", pa.int32()),  # null of a batch
         ("first_offset", pa.int64()),  # of the transaction that is open; -1: none is; null of a batch
-        ("copy_first", pa.int64()),  # the first offset that the copy holds; null of a batch
+        ("copy_first", pa.int64()),  # the copy holds all from this offset on; null of a batch
         ("base_sequence", pa.int32()),  # null of an entry
         ("coordinator_epoch", pa.int32()),  # of an entry of its last marker; of a batch of a marker
         ("control_type", pa.int16()),  # null of an entry

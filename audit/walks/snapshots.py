@@ -6,7 +6,8 @@ Coordinator epoch of an entry is that of the producer's last marker.
 Twice       no producer is in a snapshot.
 Lost        a producer that wrote before the snapshot and is not in it. Brokers forget producers, the one that
             wrote longest ago first: it is lost if one that wrote earlier and has nothing open is there.
-Not judged  producers of which the copy itself holds nothing before the snapshot; what comes after a batch
+Not judged  producers of which the copy itself holds nothing before the snapshot, or what the log cleaner has
+            left: a broker that fetched that, or was started over it, knows no more; what comes after a batch
             that is missing, cannot be read, or is not known to be committed.
 Memory      one small row for each producer id of a log.
 Source      Kafka ProducerStateManager.takeSnapshot, removeExpiredProducers; broker/log/producer_snapshot.py.
@@ -177,7 +178,7 @@ class _Log:
 
 
 def _is_seen(entry: Found, last: _Last) -> bool:
-    """Whether the copy of the entry holds the producer's last batch."""
+    """Whether the copy of the entry holds the producer's last batch, and no cleaner was there."""
     return last.offset >= (entry["copy_first"] or 0)
 
 

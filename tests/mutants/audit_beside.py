@@ -290,6 +290,14 @@ AUDIT_BESIDE: Final = (
         (INDEXES + "[an-index-without-an-abort-that-ended-no-data]",),
     ),
     Mutant(
+        "snapshots-of-what-was-cleaned",
+        "a broker that fetches what the log cleaner has left knows no more of its producers",
+        "audit/checks/walked.py",
+        "CASE WHEN l.compacted AND l.unbroken_offset",
+        "CASE WHEN l.compacted AND -1",
+        (CASES + "[a-producer-snapshot-of-a-broker-that-fetched-what-a-cleaner-had-left]",),
+    ),
+    Mutant(
         "any-last-stable-offset",
         "a last stable offset that is too low ends a reader's search for aborts",
         "audit/walks/indexes.py",

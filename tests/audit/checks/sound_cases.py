@@ -117,6 +117,33 @@ def a_compacted_topic_leaves_offsets_and_sequences_out(s: Story) -> None:
     s.lose(gone)
 
 
+def cleaned_up_to_its_last_batch(s: Story, producer: int) -> None:
+    """A compacted topic of a producer 3 and this one. A snapshot at its end says of it an epoch too low."""
+    s.topic_event("configured", config_key="cleanup.policy", config_value="compact")
+    s.data(producer=3, epoch=5, transactional=False)
+    gone = s.data(producer=3, epoch=5, transactional=False)
+    last = s.data(producer=4, epoch=5, transactional=False)
+    last |= {"path": last["path"].replace("0.log", f"{last['base_offset']}.log"), "position": 0}
+    s.lose(gone)
+    folder, end = last["path"].rpartition("/")[0], last["last_offset"] + 1
+    s.tables["producer_states"].append({
+        **{name: last[name] for name in ("node", "topic", "partition")}, "copy": folder, "offset": end,
+        "path": f"{folder}/{end:020}.snapshot", "position": 10, "producer_id": s.first_id + producer,
+        "producer_epoch": 4, "last_sequence": -1, "last_offset": -1, "timestamp_ms": s.now_ms,
+        "coordinator_epoch": 0, "first_offset": -1,
+    })  # fmt: skip
+
+
+@case()
+def a_producer_snapshot_of_a_broker_that_fetched_what_a_cleaner_had_left(s: Story) -> None:
+    cleaned_up_to_its_last_batch(s, 3)
+
+
+@case("integrity.snapshot")
+def a_producer_snapshot_of_a_compacted_log_lacks_what_no_cleaner_was_near(s: Story) -> None:
+    cleaned_up_to_its_last_batch(s, 4)
+
+
 @case()
 def sequences_wrap_after_the_largest_int32(s: Story) -> None:
     s.begin_at(40)
