@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 from structlog.typing import FilteringBoundLogger
 
@@ -23,7 +23,7 @@ from fencepost.broker.flushing import Flusher
 from fencepost.broker.foreign_markers import ForeignMarkers
 from fencepost.broker.log_cleaning import CleanerGauges, LogCleaning
 from fencepost.broker.log_directories import LogDirectories
-from fencepost.broker.log_maintenance import LogMaintenance
+from fencepost.broker.log_maintenance import LogMaintenance, OfflineGauges
 from fencepost.broker.log_settings import log_config
 from fencepost.broker.markers import MarkersEndpoint
 from fencepost.broker.offsets import OffsetsEndpoint
@@ -52,6 +52,10 @@ from fencepost.wire.request_memory import RequestMemory
 from fencepost.wire.stalls import Stalls
 
 
+class DataPlaneGauges(CleanerGauges, OfflineGauges, Protocol):
+    """Where the numbers of the logs are shown."""
+
+
 class DataPlane:
     """All of it. To be made on the event loop."""
 
@@ -69,7 +73,7 @@ class DataPlane:
         log: FilteringBoundLogger,
         stalls: Stalls,
         memory: RequestMemory,
-        gauges: CleanerGauges,
+        gauges: DataPlaneGauges,
     ) -> None:
         self.acls = acls
         directories = LogDirectories(config.log_directories, config.directory, identity, log)
@@ -83,7 +87,7 @@ class DataPlane:
         self._verifier = Verifier(clients.coordinators, rng=rng, log=log)
         self._foreign = ForeignMarkers(clients.listing, clients.coordinators[-1], rng=rng, log=log)
         self._flusher = Flusher(self._partitions)
-        self._maintenance, self._cleaning = self._maintained(config, clock, gauges, log)
+        self._maintenance, self._cleaning = self._maintained(config, directories, clock, gauges, log)
         self._checks = Checks(stalls)
         self._produce = ProduceEndpoint(
             self._partitions,
@@ -110,15 +114,22 @@ class DataPlane:
         self._describe_producers = DescribeProducersEndpoint(self._partitions, self._unknown, stalls=stalls)
 
     def _maintained(
-        self, config: NodeConfig, clock: NodeClock, gauges: CleanerGauges, log: FilteringBoundLogger
+        self,
+        config: NodeConfig,
+        directories: LogDirectories,
+        clock: NodeClock,
+        gauges: DataPlaneGauges,
+        log: FilteringBoundLogger,
     ) -> tuple[LogMaintenance, LogCleaning]:
         maintenance = LogMaintenance(
             self._partitions,
+            directories,
             self._flusher,
             config.log_retention_check_ms,
             config.producer_id_expiration_check_ms,
             clock_ms=clock.now_ms,
             may_delete=clock.may_delete,
+            gauges=gauges,
             log=log,
         )
         cleaning = LogCleaning(

@@ -6,16 +6,18 @@ Producers   without a batch for ``producer.id.expiration.ms`` are forgotten, PRO
             ``producer.id.expiration.check.interval.ms``.
 Clock       while it has jumped (controller/clocks.py) nothing is too old.
 Flush       of full segments and of producer snapshots, within FLUSH_S, off the loop.
+Offline     log directories and partitions are counted at the same time, for metrics.
 Source      Kafka LogManager, ProducerStateManager.removeExpiredProducers.
 """
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from structlog.typing import FilteringBoundLogger
 
 from fencepost.broker.flushing import Flusher
+from fencepost.broker.log_directories import LogDirectories
 from fencepost.broker.partition import Partition
 from fencepost.broker.partitions import Partitions
 
@@ -24,26 +26,37 @@ BEFORE_ALL_MS: Final = 0  # by this time no record is too old
 PRODUCERS_MAX: Final = 2_000  # looked at in one turn of the loop: about a millisecond
 
 
+class OfflineGauges(Protocol):
+    """Where is shown what cannot be used."""
+
+    def offline(self, directories: int, partitions: int) -> None:
+        """Show how many of either, now."""
+
+
 class LogMaintenance:
     """Three loops over all partitions."""
 
     def __init__(
         self,
         partitions: Partitions,
+        directories: LogDirectories,
         flusher: Flusher,
         retention_check_ms: int,
         expiration_check_ms: int,
         *,
         clock_ms: Callable[[], int],
         may_delete: Callable[[], bool],
+        gauges: OfflineGauges,
         log: FilteringBoundLogger,
     ) -> None:
         self._partitions = partitions
+        self._directories = directories
         self._flusher = flusher
         self._retention_check_s = retention_check_ms / 1000
         self._expiration_check_s = expiration_check_ms / 1000
         self._clock_ms = clock_ms
         self._may_delete = may_delete
+        self._gauges = gauges
         self._log = log
 
     async def retain(self) -> None:
@@ -71,10 +84,15 @@ class LogMaintenance:
     async def flush(self) -> None:
         """Flush what can wait for some seconds, but not for ever; forever."""
         while True:
+            self._show_offline()
             await asyncio.sleep(FLUSH_S)
             for partition in self._partitions:
                 if partition.is_open and partition.log.flush_wanted:
                     self._flusher.flush(partition, lambda is_safe: None)
+
+    def _show_offline(self) -> None:
+        directories = sum(not is_usable for _, is_usable in self._directories.states())
+        self._gauges.offline(directories, len(self._partitions.offline()))
 
     def _retain(self, partition: Partition) -> None:
         if not partition.is_open or partition.cleaning or not partition.is_configured:

@@ -22,10 +22,9 @@ from fencepost.broker.access.needs import guarded
 from fencepost.broker.access.trail import Trail, trail_of
 from fencepost.broker.acl_follower import AclFollower, standstill_s
 from fencepost.broker.controller_clients import ControllerClients
-from fencepost.broker.data_plane import DataPlane, after
+from fencepost.broker.data_plane import DataPlane, DataPlaneGauges, after
 from fencepost.broker.exit_reason import EXIT_FAILED, BrokerRefused, ExitReason, Membership
 from fencepost.broker.listeners import RoleListeners
-from fencepost.broker.log_cleaning import CleanerGauges
 from fencepost.broker.metadata_cache import MetadataCache
 from fencepost.broker.producer_id_source import IdsLeftGauge, ProducerIdSource
 from fencepost.broker.producer_ids import ProducerIdPool
@@ -52,7 +51,7 @@ LEAVE_S_MAX: Final = 1.0
 """Short: when the whole cluster stops, no controller is left to respond."""
 
 
-class BrokerGauges(IdsLeftGauge, CleanerGauges, Protocol):
+class BrokerGauges(IdsLeftGauge, DataPlaneGauges, Protocol):
     """Where a broker's numbers are shown."""
 
 

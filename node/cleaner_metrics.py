@@ -1,4 +1,7 @@
-"""The log cleaner's numbers, named after Kafka's LogCleaner and LogCleanerManager."""
+"""Numbers of a broker's logs: the log cleaner's, and what is offline, named after Kafka's.
+
+Source   Kafka LogCleaner, LogCleanerManager, LogManager (OfflineLogDirectoryCount).
+"""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
@@ -50,3 +53,20 @@ class CleanerMetrics:
         self._written.inc(counts.bytes_written - before.bytes_written)
         for name, gauge in self._gauges.items():
             gauge.set(getattr(counts, name))
+
+
+class OfflineMetrics:
+    """What a broker cannot use, until its next start."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._directories = Gauge(
+            "fencepost_log_offline_directories", "Log directories that cannot be used", registry=registry
+        )
+        self._partitions = Gauge(
+            "fencepost_log_offline_partitions", "Partitions whose log cannot be used", registry=registry
+        )
+
+    def show(self, directories: int, partitions: int) -> None:
+        """See NodeMetrics.offline."""
+        self._directories.set(directories)
+        self._partitions.set(partitions)

@@ -17,7 +17,7 @@ from structlog.typing import FilteringBoundLogger
 from fencepost.broker.log_cleaning import CleaningCounts
 from fencepost.coordinator.groups.group_counts import GroupCounts
 from fencepost.coordinator.transaction_counts import TransactionCounts
-from fencepost.node.cleaner_metrics import CleanerMetrics
+from fencepost.node.cleaner_metrics import CleanerMetrics, OfflineMetrics
 from fencepost.node.group_metrics import GroupMetrics
 from fencepost.records.types import NodeId, Offset, Term
 from fencepost.wire.stalls import Stalls
@@ -102,6 +102,7 @@ class NodeMetrics:
         self._transactions = _TransactionMetrics(registry)
         self._groups = GroupMetrics(registry)
         self._cleaner = CleanerMetrics(registry)
+        self._offline = OfflineMetrics(registry)
         self._stall = Gauge(
             "fencepost_loop_stall_seconds_max", "Longest time the event loop stood still", registry=registry
         )
@@ -171,6 +172,10 @@ class NodeMetrics:
     def log_cleaner(self, counts: CleaningCounts) -> None:
         """What the log cleaner did, and what there is for it to do."""
         self._cleaner.take(counts)
+
+    def offline(self, directories: int, partitions: int) -> None:
+        """How many of this broker's log directories, and of its partitions, cannot be used."""
+        self._offline.show(directories, partitions)
 
     def groups(self, counts: GroupCounts) -> None:
         """What the group coordinator counted since the last time; totals are taken, and are 0 again."""

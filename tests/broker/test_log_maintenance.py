@@ -1,6 +1,7 @@
 """What logs need from time to time: old segments go, silent producers are forgotten, in slices."""
 
 import asyncio
+import errno
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,31 @@ def test_segments_past_retention_are_deleted_and_the_producers_stay(
             assert on.events("segments_deleted")
 
     play(story)
+
+
+def test_what_is_offline_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A partition, and then the directory with all that is in it."""
+    monkeypatch.setattr(log_maintenance, "FLUSH_S", 0.02)
+
+    async def story() -> None:
+        async with hosting(tmp_path, HERE, HERE) as on:
+            await on.broker._data.topics.refresh()
+            partitions = on.broker._data._partitions
+            for index, number, shown in ((0, errno.EIO, (0, 1)), (1, errno.ENOSPC, (1, 2))):
+                partition = partitions.find(TOPIC, index)
+                assert partition is not None
+                partitions.fail(partition, OSError(number, "fails"), doing="write")
+                while offline(on) != shown:
+                    await asyncio.sleep(0.005)
+
+    play(story)
+
+
+def offline(on: Stage) -> tuple[float, float]:
+    """Log directories and partitions, by the metrics."""
+    kinds = ("directories", "partitions")
+    found = [on.metrics.registry.get_sample_value(f"fencepost_log_offline_{kind}") for kind in kinds]
+    return found[0] or 0.0, found[1] or 0.0
 
 
 def test_producers_are_forgotten_in_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,7 +57,8 @@ class Stage:
         credentials = read_credentials(config, CLUSTER_ID)
         log, self.logged = captured_log()
         self.controller = controller
-        self.broker = Broker(config, identity, credentials, log, NodeMetrics(), rng=Random(9))
+        self.metrics = NodeMetrics()
+        self.broker = Broker(config, identity, credentials, log, self.metrics, rng=Random(9))
         assert config.client_listener is not None
         self.port = config.client_listener.address.port
         self.itself = ClusterNode(1, "127.0.0.1", self.port)
