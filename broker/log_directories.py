@@ -16,7 +16,7 @@ import shutil
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +27,7 @@ from fencepost.broker.log.checkpoints import PARTITION_FILE, load_topic_id
 from fencepost.broker.log.log_directory import LogDirectory, LogDirectoryInUse
 from fencepost.broker.log.log_starts import LOG_STARTS, LogStarts
 from fencepost.broker.log.partition_log import PartitionLog
+from fencepost.broker.partition_ids import restored
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Log, Offset
 from fencepost.settings.node_identity import (
@@ -130,7 +131,7 @@ class LogDirectories:
         for each in self._usable():
             try:
                 forget_clean_shutdown(each.path)
-                folders = _partition_folders(each.path)
+                folders = self._identified(each, _partition_folders(each.path))
                 if senseless := each.starts.load(folder.path.name for folder in folders):
                     file = str(each.path / LOG_STARTS)
                     self._log.error("log_starts_damaged", file=file, lines=senseless)
@@ -322,19 +323,35 @@ class LogDirectories:
     def _faults(self) -> str:
         return "; ".join(f"{each.path}: {each.fault}" for each in self._all if each.fault)
 
+    def _identified(self, at: _Directory, folders: list[FoundLog]) -> list[FoundLog]:
+        """Each with the topic id that is remembered of it, or not to be used. Raises OSError."""
+        remembered: dict[tuple[str, int], list[HostedLog]] = {}
+        for log in self._hosted:
+            if log.directory_id == at.directory_id:
+                remembered.setdefault((log.topic, log.index), []).append(log)
+        found = []
+        for folder in folders:
+            mended, conflict = restored(folder.path, remembered.get((folder.topic, folder.index), ()))
+            if mended:
+                self._log.warning("log_repaired", partition=folder.path.name, repairs=(mended,))
+            found.append(replace(folder, conflict=conflict))
+        return found
+
     def _without_conflicts(self, found: list[FoundLog]) -> list[FoundLog]:
         """Of a partition with several folders the one that is remembered is used; else none."""
         several: dict[tuple[str, int], list[FoundLog]] = {}
         for each in found:
             several.setdefault((each.topic, each.index), []).append(each)
         used = []
-        for (topic, index), folders in several.items():
+        for folders in several.values():
             named = [each for each in folders if len(folders) == 1 or self._is_remembered(each)]
             places = " and ".join(str(each.path) for each in folders)
             if len(named) == 1 < len(folders):
                 self._log.error("log_in_two_directories", used=str(named[0].path), folders=places)
-            conflict = "" if len(named) == 1 else f"its log is in several folders, {places}: move one away"
-            used.append(FoundLog(topic, index, (named or folders)[0].path, conflict))
+            chosen = (named or folders)[0]
+            if len(named) != 1:
+                chosen = replace(chosen, conflict=f"its log is in several folders, {places}: move one away")
+            used.append(chosen)
         return used
 
     def _is_remembered(self, found: FoundLog) -> bool:

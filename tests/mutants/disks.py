@@ -4,6 +4,7 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
+IDS: Final = "tests/broker/test_partition_ids.py::"
 IDENTITY: Final = "tests/settings/test_node_identity.py::"
 NEW_STORE: Final = IDENTITY + "test_a_directory_without_its_store_is_a_new_one"
 LOST: Final = "tests/broker/test_lost_logs.py::"
@@ -87,6 +88,38 @@ DISKS: Final = (
         (LOST + "test_no_log_is_made_by_what_was_asked_before_this_process_was_registered",),
     ),
     Mutant(
+        "disks-changed-topic-id-believed",
+        "a log whose partition.metadata changed is that of its topic, and is not deleted",
+        "broker/log_directories.py",
+        "                folders = self._identified(each, _partition_folders(each.path))\n",
+        "                folders = _partition_folders(each.path)\n",
+        (IDS + "test_whichever_bit_of_it_flips_it_is_written_again",),
+    ),
+    Mutant(
+        "disks-any-folder-is-the-log",
+        "another topic's log that was put in the place of one is not taken for it",
+        "broker/partition_ids.py",
+        "_differing(id_text(found), id_text(ids[0])) == 1",
+        "True",
+        (IDS + "test_another_logs_folder_is_offline_and_kept",),
+    ),
+    Mutant(
+        "disks-conflict-passed-over",
+        "another topic's log that was put in the place of one is not opened",
+        "broker/log_directories.py",
+        "            found.append(replace(folder, conflict=conflict))\n",
+        "            found.append(folder)\n",
+        (IDS + "test_another_logs_folder_is_offline_and_kept",),
+    ),
+    Mutant(
+        "disks-offline-uncounted",
+        "metrics count log directories that cannot be used",
+        "broker/log_maintenance.py",
+        "sum(not is_usable for _, is_usable in self._directories.states())",
+        "0",
+        ("tests/broker/test_log_maintenance.py::test_what_is_offline_is_counted",),
+    ),
+    Mutant(
         "disks-full-directory-half-offline",
         "a full directory takes all its partitions offline",
         "broker/log_directories.py",
@@ -130,8 +163,8 @@ DISKS: Final = (
         "disks-any-of-two-logs-used",
         "of two logs of a partition none is used unless one is remembered",
         "broker/log_directories.py",
-        '            conflict = "" if len(named) == 1 else ',
-        '            conflict = "" if True else ',
+        "            if len(named) != 1:\n",
+        "            if False:\n",
         (SEVERAL + "test_a_log_in_two_directories_is_the_remembered_one_or_none",),
     ),
     Mutant(

@@ -1,0 +1,80 @@
+"""A bit of partition.metadata flips, or the file is another one: no log is deleted for it."""
+
+from pathlib import Path
+
+import pytest
+
+from fencepost.broker.hosted_logs import HOSTED_LOGS
+from fencepost.broker.log.checkpoints import PARTITION_FILE
+from tests.broker.batches import TOPIC, batch, fetch, produce
+from tests.broker.data_stage import HERE, fetched, produced, values
+from tests.broker.fake_controller import FakeController, play
+from tests.broker.whole_broker import Stage, config_for
+
+ID_AT = 21  # in the file
+
+
+def flipped(raw: bytes, at: int, bit: int) -> bytes:
+    return raw[:at] + bytes((raw[at] ^ 1 << bit,)) + raw[at + 1 :]
+
+
+async def started(controller: FakeController, home: Path) -> Stage:
+    on = Stage(controller, config_for(controller, home))
+    await on.broker.start()
+    await on.broker.ready()
+    await on.broker._data.topics.refresh()
+    return on
+
+
+def test_whichever_bit_of_it_flips_it_is_written_again(tmp_path: Path) -> None:
+    """With another topic's id the log was deleted, as that of a topic that is no more."""
+
+    async def story() -> None:
+        controller = FakeController()
+        controller.add_topic(TOPIC, HERE)
+        async with controller:
+            on = await started(controller, tmp_path)
+            await produced(on, produce(batch(b"x")))
+            await on.broker.stop()
+            file = tmp_path / f"{TOPIC}-0" / PARTITION_FILE
+            raw = file.read_bytes()
+            for at in (9, 12, ID_AT, ID_AT + 21):
+                for bit in (0, 7):
+                    file.write_bytes(flipped(raw, at, bit))
+                    on = await started(controller, tmp_path)
+                    assert values(await fetched(on, fetch(0))) == [(0, b"x")], (at, bit)
+                    assert file.read_bytes() in (raw, flipped(raw, at, bit))
+                    await on.broker.stop()
+                    file.write_bytes(raw)
+
+    play(story)
+
+
+@pytest.mark.parametrize("is_remembered", [True, False])
+def test_another_logs_folder_is_offline_and_kept(tmp_path: Path, is_remembered: bool) -> None:
+    """Put there by hand. Where nothing is remembered, as in a directory of an earlier version, it is gone."""
+
+    async def story() -> None:
+        controller = FakeController()
+        controller.add_topic(TOPIC, HERE)
+        async with controller:
+            on = await started(controller, tmp_path)
+            await produced(on, produce(batch(b"x")))
+            await on.broker.stop()
+            folder = tmp_path / f"{TOPIC}-0"
+            raw = (folder / PARTITION_FILE).read_bytes()
+            other = raw[:ID_AT] + b"AB" + raw[ID_AT + 2 :]
+            (folder / PARTITION_FILE).write_bytes(other)
+            if not is_remembered:
+                (tmp_path / HOSTED_LOGS).unlink()
+            on = await started(controller, tmp_path)
+            partitions = on.broker._data._partitions
+            assert partitions.is_offline(TOPIC, 0) is is_remembered
+            assert ((folder / PARTITION_FILE).read_bytes() == other) is is_remembered
+            if is_remembered:
+                (said,) = on.events("partition_offline")
+                assert PARTITION_FILE in said["reason"]
+                assert "Put the right one back" in said["reason"]
+            await on.broker.stop()
+
+    play(story)
