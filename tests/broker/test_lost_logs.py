@@ -294,8 +294,8 @@ def test_what_is_left_of_a_damaged_log_is_kept_when_it_is_given_up(tmp_path: Pat
         async with controller:
             await filled(controller, tmp_path, batch(b"a"))
             segment = folder / f"{0:020d}.log"
-            written = segment.read_bytes()
-            (folder / "partition.metadata").write_text("rubbish")
+            written = segment.read_bytes()[:-1] + b"?"
+            segment.write_bytes(written)
             for restart in range(2):
                 on = await started(controller, tmp_path)
                 if not restart:
