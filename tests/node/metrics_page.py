@@ -29,6 +29,8 @@ IN_KAFKA: Final = {
     "fencepost_log_cleaner_max_compaction_delay_seconds": f"{_CLEANER},name=max-compaction-delay-secs",
     "fencepost_log_cleaner_max_dirty_percent": f"{_CLEANING},name=max-dirty-percent",
     "fencepost_log_cleaner_uncleanable_partitions": f"{_CLEANING},name=uncleanable-partitions-count",
+    "fencepost_log_offline_directories": "kafka.log:type=LogManager,name=OfflineLogDirectoryCount",
+    "fencepost_log_offline_partitions": "kafka.server:type=ReplicaManager,name=OfflineReplicaCount",
 }
 """Where Kafka 4.1.1 shows the same by JMX, read from a broker of it; the others it has not."""
 
