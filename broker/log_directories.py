@@ -188,7 +188,9 @@ class LogDirectories:
         kept = []
         for each in self._usable():
             folder = each.path / f"{topic}-{index}"
-            if folder.exists():
+            if _is_half_made(folder):
+                shutil.rmtree(folder)
+            elif folder.exists():
                 each.starts.forget(folder.name)
                 names = (f"{topic_id.hex}-{index}.{number}{LOST_SUFFIX}" for number in range(LOST_MAX))
                 aside = next((each.path / name for name in names if not (each.path / name).exists()), None)
@@ -366,6 +368,11 @@ def _topic_of(folder: Path) -> uuid.UUID | None:
         return load_topic_id(folder)
     except (OSError, CorruptData):
         return None
+
+
+def _is_half_made(folder: Path) -> bool:
+    """Its log was never used: the disk was full, or the process killed, before it said whose it is."""
+    return folder.is_dir() and not any(path.stat().st_size for path in folder.iterdir())
 
 
 def _partition_folders(root: Path) -> list[FoundLog]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import msgspec
 import pytest
 
 from fencepost.broker.hosted_logs import HOSTED_LOGS
+from fencepost.broker.log import recovery
 from fencepost.controller.errors import DuplicateBrokerRegistration, ErrorCode
 from fencepost.wire.k03_metadata import TopicQuery
 from fencepost.wire.k62_broker_registration import BROKER_REGISTRATION
@@ -260,6 +262,38 @@ def test_a_log_that_was_given_up_begins_anew_in_its_leader_epoch_and_only_once(t
             await on.broker._data.topics.refresh()
             (row,) = await produced(on, produce(batch(b"c")))
             assert (row.error_code, row.base_offset) == (ErrorCode.NONE, 501)
+            await on.broker.stop()
+
+    play(story)
+
+
+def test_on_a_full_disk_a_log_that_was_given_up_begins_once_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is tried with each look at the topics; what is half made is no log to be put aside."""
+
+    def fails(folder: Path, _topic_id: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
+
+    async def story() -> None:
+        controller = FakeController()
+        controller.add_topic(TOPIC, HERE)
+        async with controller:
+            await filled(controller, tmp_path, batch(b"a"))
+            on = await started(controller, tmp_path)
+            await on.broker.stop()
+            shutil.rmtree(tmp_path / f"{TOPIC}-0")
+            on = await started(controller, tmp_path)
+            recovered(controller, 1, 500)
+            with monkeypatch.context() as patch:
+                patch.setattr(recovery, "save_topic_id", fails)
+                for _ in range(3):
+                    await on.broker._data.topics.refresh()
+            assert "No space left" in on.events("partition_offline")[-1]["reason"]
+            assert not list(tmp_path.glob("*.lost"))
+            await on.broker._data.topics.refresh()
+            (row,) = await produced(on, produce(batch(b"b")))
+            assert (row.error_code, row.base_offset) == (ErrorCode.NONE, 500)
             await on.broker.stop()
 
     play(story)

@@ -122,7 +122,7 @@ def test_a_broker_reports_its_ends_and_a_log_that_could_not_be_opened(tmp_path: 
         assert topic_id is not None
         async with controller:
             await filled(controller, tmp_path, batch(b"a"), batch(b"b"))
-            (tmp_path / f"{TOPIC}-0" / "partition.metadata").write_bytes(b"no such file")
+            (tmp_path / f"{TOPIC}-0" / f"{0:020d}.log").write_bytes(b"no batch")
             on = await started(controller, tmp_path)
             await produced(on, produce(batch(b"c"), batch(b"d")))
             assert on.broker._data.reports.next(BrokerEpoch(1_000)) == (

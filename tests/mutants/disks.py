@@ -112,6 +112,14 @@ DISKS: Final = (
         (IDS + "test_another_logs_folder_is_offline_and_kept",),
     ),
     Mutant(
+        "disks-half-made-logs-pile-up",
+        "a log that a full disk left half made is not put aside",
+        "broker/log_directories.py",
+        "            if _is_half_made(folder):\n",
+        "            if False:\n",
+        (LOST + "test_on_a_full_disk_a_log_that_was_given_up_begins_once_there_is_room",),
+    ),
+    Mutant(
         "disks-offline-uncounted",
         "metrics count log directories that cannot be used",
         "broker/log_maintenance.py",
