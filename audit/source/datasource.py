@@ -7,7 +7,8 @@ Options     ``root.0``, ``root.1``...: directories, as ``fencepost audit ingest`
 Batch       every file below the roots, in pieces. A piece that did not end where the next one begins fails
             its task, ``CutWrong``: never are rows left out or given twice.
 Stream      segments only, each byte once. Its offset is a place per directory (``positions``). A torn tail
-            is read when it is whole. A log that became shorter than what was read is ``LogTruncated``.
+            is read when it is whole. A log that became shorter than what was read is ``LogTruncated``; with
+            PySpark 4.1, which does not say how far a stream was, that is not noticed.
 Ingest      does not go this way: it writes where it reads (see ``fencepost.audit.tables.ingest``). This is
             for queries of one's own, and for other sinks.
 """

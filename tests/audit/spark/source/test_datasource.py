@@ -136,6 +136,10 @@ def test_a_log_that_was_cut_ends_a_stream_unless_it_may_be(
     before = stream.rows()
     largest = max(cut.rglob("*.log"), key=lambda path: path.stat().st_size)
     os.truncate(largest, largest.stat().st_size // 2)
+    if not HAS_LIMITS:  # a stream's reader is not given where it was: nothing is noticed, and nothing is read
+        stream.catch_up()
+        assert stream.rows() == before
+        return
     with pytest.raises(PySparkException, match="LogTruncated"):
         stream.catch_up()
     assert Stream(spark, cut, tmp_path, failOnTruncation="false").catch_up() == 0
