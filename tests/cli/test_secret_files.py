@@ -22,7 +22,9 @@ SECRET = "0123456789abcdef"
 
 def config(folder: Path) -> Any:
     """Whatever has these attributes is a node's configuration here."""
-    return SimpleNamespace(
+    found: Any = SimpleNamespace(
+        of=lambda _listener: found,
+        logs_in=lambda _listener: True,
         node_id=1,
         secret_file=folder / "secret",
         sasl_users_file=folder / "users",
@@ -31,6 +33,7 @@ def config(folder: Path) -> Any:
         acls_file=folder / "acls",
         super_users=(),
         client_listener=SimpleNamespace(name="CLIENTS"),
+        controller_names=("CONTROLLER",),
         listeners=(SimpleNamespace(name="CLIENTS"), SimpleNamespace(name="CONTROLLER")),
         security_protocol=lambda name: "SASL_PLAINTEXT",
         sasl_mechanisms=("PLAIN",),
@@ -47,6 +50,7 @@ def config(folder: Path) -> Any:
         zookeeper_session_timeout_ms=1000,
         zookeeper_tls=True,
     )
+    return found
 
 
 def read_node(found: Any) -> Credentials:

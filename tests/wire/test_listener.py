@@ -38,6 +38,9 @@ class Clock:
     def call_soon(self, callback: Callable[[], None]) -> None:
         self.soon.append(callback)
 
+    def time(self) -> float:
+        return 0.0
+
     def run_soon(self) -> int:
         """Another turn of the loop; how much was to be done in it."""
         soon, self.soon = self.soon, []
