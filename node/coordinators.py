@@ -70,8 +70,15 @@ class Coordinators:
             serves_two_phase=config.two_phase,
             log=log,
         )
+        self.groups = GroupServer(
+            _group_times(config), replica, submit, call_later=call_later, clock=clock, rng=rng, log=log
+        )
         self.offsets = OffsetServer(
-            _rules(config), submit, CoordinatorErrors(replica), self.transactions.requests
+            _rules(config),
+            submit,
+            CoordinatorErrors(replica),
+            self.transactions.requests,
+            self.groups.operations.is_preparing,
         )
         offset_timers = OffsetTimers(
             OffsetTimes(
@@ -87,9 +94,6 @@ class Coordinators:
             slowest_ms=replica.slowest_ms,
             may_expire=may_expire,
             log=log,
-        )
-        self.groups = GroupServer(
-            _group_times(config), replica, submit, call_later=call_later, clock=clock, rng=rng, log=log
         )
         self.offsets.on_committed = self.groups.touch
         self.acls, self._door = _authorizer(config, replica, submit, log)

@@ -52,9 +52,10 @@ def decide_delete_group(view: View, group_id: str) -> Decision[GroupDeleted]:
         raise GroupIdNotFound(f"nothing is known of group {group_id!r}")
     if group.state is not GroupState.EMPTY:
         raise NonEmptyGroup(f"group {group_id!r} has members: stop them, then delete it")
-    keys = [each.key for each in islice(places_of(view, group_id), TOMBSTONES_MAX)]
+    keys = [each.key for each in islice(places_of(view, group_id), TOMBSTONES_MAX + 1)]
+    more = len(keys) > TOMBSTONES_MAX
+    keys = keys[:TOMBSTONES_MAX]  # the last one goes with the group, which may exist by it alone
     records: list[StateRecord] = [OffsetForgotten(*key) for key in keys]
-    more = len(keys) == TOMBSTONES_MAX
     if not more:
         records.append(GroupForgotten(group_id))
     return Decision(tuple(records), GroupDeleted(more), extra_cost=FORGOTTEN_COST * len(keys))

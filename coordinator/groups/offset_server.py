@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from fencepost.controller.decision import Decision
 from fencepost.controller.errors import ApiError, ErrorCode
+from fencepost.controller.group_errors import NonEmptyGroup
 from fencepost.controller.groups import offset_deletion, offsets
 from fencepost.controller.groups.offset_deletion import GroupDeleted
 from fencepost.controller.groups.offset_messages import (
@@ -67,12 +68,15 @@ class OffsetServer:
         submit: Submit,
         errors: CoordinatorErrors,
         requests: TransactionRequests,
+        is_preparing: Callable[[str], bool],
     ) -> None:
+        """``is_preparing``: members of the group of that id join now."""
         self._rules = rules
         self._submit = submit
         self._errors = errors
         self._requests = requests
         self.on_committed: Committed = _nothing
+        self.is_preparing = is_preparing
         self.commits = 0  # offsets that were committed, plain and transactional, for metrics
 
     @property
@@ -177,12 +181,17 @@ class OffsetServer:
         """API key 42: DELETED_AT_ONCE_MAX groups at a time, each in as many decisions as its offsets take.
 
         Where this node refuses all, it does so at once: as deep a recursion as there are hundreds of groups.
+        A group whose first members join is refused, as by Kafka: they are about to read its offsets.
         """
         results = dict.fromkeys(request.group_ids, ErrorCode.NONE)
         waiting = list(results)
         deciding: set[str] = set()
 
+        begun: set[str] = set()  # some of its offsets are gone: it is not refused halfway
+
         def decide(group_id: str, view: View, now_ms: int) -> Decision[GroupDeleted]:
+            if group_id not in begun and self.is_preparing(group_id):
+                raise NonEmptyGroup(f"group {group_id!r} has members that join: stop them, then delete it")
             return offset_deletion.decide_delete_group(view, group_id)
 
         def submit(group_id: str) -> None:
@@ -201,6 +210,7 @@ class OffsetServer:
         def decided(group_id: str, outcome: Outcome[GroupDeleted], throttle_ms: int) -> None:
             translated = self._errors.translate(outcome)
             if not isinstance(translated, ApiError) and translated.more:
+                begun.add(group_id)
                 submit(group_id)
                 return
             if isinstance(translated, ApiError):

@@ -33,6 +33,7 @@ class Arena:
         self.groups = Groups(bench.stage)
         bench.driver.services = (*others, self.groups.server)
         self.offsets.server.on_committed = self.groups.server.touch
+        self.offsets.server.is_preparing = self.groups.server.operations.is_preparing
         self._activate()
 
     def _activate(self) -> None:

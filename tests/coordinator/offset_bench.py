@@ -38,7 +38,11 @@ class Offsets:
             lambda view, now_ms: Decision((FeatureLevelRecord(name=LOG_LEVEL, feature_level=2),), None)
         )
         self.server = OffsetServer(
-            OffsetRules(), bench.submit, CoordinatorErrors(replica), bench.server.requests
+            OffsetRules(),
+            bench.submit,
+            CoordinatorErrors(replica),
+            bench.server.requests,
+            lambda _group_id: False,
         )
         self.timers = OffsetTimers(
             OffsetTimes(retention_ms=10 * MINUTE_MS, check_interval_ms=MINUTE_MS),

@@ -183,6 +183,29 @@ def test_offsets_are_reset_before_the_first_member_is_in_and_not_later(arena: Ar
     assert arena.reset(4) == CODE.UNKNOWN_MEMBER_ID
 
 
+def test_a_group_whose_first_members_join_is_not_deleted(arena: Arena) -> None:
+    """Kafka: it is in PreparingRebalance. They would begin anew, past what was committed."""
+    arena.groups.server.operations.initial_delay_s = 3.0
+    assert arena.reset(7) == CODE.NONE
+    joining = arena.groups.join(client="alice")
+    answer = arena.outcome(arena.bench.ask(arena.offsets.server.delete_groups, DeleteGroups((GROUP,))))
+    assert answer.results == ((GROUP, CODE.NON_EMPTY_GROUP),)
+    arena.bench.wait(3.1)
+    joined = joining.answered()
+    arena.groups.sync(joined.member_id, joined.generation, {joined.member_id: b"all"})
+    assert arena.fetch() == (7, CODE.NONE)
+
+
+def test_a_deletion_that_has_begun_goes_to_its_end(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fencepost.controller.groups.offset_deletion.TOMBSTONES_MAX", 1)
+    assert [arena.reset(7, each) for each in range(2)] == [CODE.NONE] * 2
+    said = iter((False, True, True, True))
+    arena.offsets.server.is_preparing = lambda _group_id: next(said)
+    answer = arena.outcome(arena.bench.ask(arena.offsets.server.delete_groups, DeleteGroups((GROUP,))))
+    assert answer.results == ((GROUP, CODE.NONE),)
+    assert arena.offsets.kept() == 0
+
+
 @pytest.mark.parametrize("seed", range(10), ids="seed-{}".format)
 def test_no_reset_goes_between_a_member_that_has_joined_and_what_it_reads(arena: Arena, seed: int) -> None:
     """Goal: from the answer to a join until the group is empty, its offsets are its members' alone.
@@ -195,6 +218,7 @@ def test_no_reset_goes_between_a_member_that_has_joined_and_what_it_reads(arena:
     committed, resets, refused = -1, 0, 0
     for number in range(STEPS):
         has_members = bool(tables.member_ids(arena.bench.replica.image, GROUP))
+        joins = arena.groups.server.operations.is_preparing(GROUP)
         step = rng.choices(
             ["reset", "delete offset", "delete group", "join", "wait", "expire", "fail over"],
             [6, 2, 2, 6, 6, 1, 1],
@@ -216,7 +240,7 @@ def test_no_reset_goes_between_a_member_that_has_joined_and_what_it_reads(arena:
         elif step == "delete group":
             answer = arena.outcome(arena.bench.ask(server.delete_groups, DeleteGroups((GROUP,))))
             ((_, code),) = answer.results
-            assert (code == CODE.NON_EMPTY_GROUP) == has_members
+            assert (code == CODE.NON_EMPTY_GROUP) == (has_members or joins)
             committed = -1 if code == CODE.NONE else committed
         else:
             outcome = arena.outcome(

@@ -18,6 +18,7 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
+ATTACKS: Final = "tests/coordinator/test_group_attacks.py::"
 STORM: Final = "tests/simulation/test_failover_storms.py::test_failovers"
 JOINING: Final = "tests/controller/groups/test_joining.py::test_what_a_join_leads_to"
 RULES: Final = "tests/controller/groups/test_members_that_go.py::"
@@ -26,6 +27,30 @@ COMMITS: Final = "tests/controller/groups/test_offsets.py::test_who_may_commit"
 TXN_COMMITS: Final = "tests/controller/transactions/test_commit_offsets.py::test_who_may_commit"
 
 GROUP_HOLES: Final = (
+    Mutant(
+        "deletes-who-joins",
+        "a group whose first members join is not deleted",
+        "coordinator/groups/offset_server.py",
+        "            if group_id not in begun and self.is_preparing(group_id):\n",
+        "            if False:\n",
+        (ATTACKS + "test_a_group_whose_first_members_join_is_not_deleted",),
+    ),
+    Mutant(
+        "deleted-and-unknown",
+        "a group that exists by its offsets alone goes with the last of them",
+        "controller/groups/offset_deletion.py",
+        "    more = len(keys) > TOMBSTONES_MAX\n",
+        "    more = len(keys) >= TOMBSTONES_MAX\n",
+        (ATTACKS + "test_a_deletion_that_has_begun_goes_to_its_end",),
+    ),
+    Mutant(
+        "deletes-by-half",
+        "a deletion that has begun goes to its end",
+        "coordinator/groups/offset_server.py",
+        "                begun.add(group_id)\n",
+        "",
+        (ATTACKS + "test_a_deletion_that_has_begun_goes_to_its_end",),
+    ),
     Mutant(
         "group-generation-announced-before-it-is-logged",
         "a generation is in the log before a member is answered with it (H1)",

@@ -98,6 +98,7 @@ class LoopVoter(OffsetVoter, GroupVoter):
     def _services(self, life: int) -> tuple[Service, ...]:
         services = super()._services(life)
         self.offsets.on_committed = self.groups.touch
+        self.offsets.is_preparing = self.groups.operations.is_preparing
         return services
 
     def _serve(self, life: int, request: Request, take: Callable[[Any], None]) -> None:

@@ -90,7 +90,11 @@ class OffsetVoter(Process):
         )
         self.transactions.allocate_producer_id = self.fresh
         self.offsets = OffsetServer(
-            OffsetRules(), self.submit, CoordinatorErrors(replica), self.transactions.requests
+            OffsetRules(),
+            self.submit,
+            CoordinatorErrors(replica),
+            self.transactions.requests,
+            lambda _group_id: False,
         )
         return (*super()._services(life), self.transactions)
 
