@@ -38,14 +38,18 @@ def test_that_voter_leads_and_has_what_was_answered(make_rig: Any, to: int | Non
     assert not any(rig[node].proposer.stopping for node in rig.replicas)
 
 
+def move_to_a_laggard(rig: Rig) -> None:
+    """Node 3 is connected, but its acknowledgements are lost: it may lack what node 2 has."""
+    rig.disconnect(3)
+    rig.allocate(1)
+    rig[1].connected_peers.add(NodeId(3))
+    rig[1].succession.move(NodeId(3))
+    rig.turn(1)
+    rig.flow()
+
+
 def test_who_lags_does_not_lead_and_no_other_does_in_its_place(three: Rig) -> None:
-    """Node 3 is connected, but its acknowledgements are lost: it may lack what is committed."""
-    three.disconnect(3)
-    three.allocate(1)
-    three.turn(1)
-    three.flow()
-    three[1].connected_peers.add(NodeId(3))
-    three[1].succession.move(NodeId(3))
+    move_to_a_laggard(three)
     three.maintain(1)
     three.turn(1)
     three.flow()
@@ -62,12 +66,7 @@ def test_who_lags_does_not_lead_and_no_other_does_in_its_place(three: Rig) -> No
 
 
 def test_a_violation_takes_any_voter_whichever_was_named_before(three: Rig) -> None:
-    three.disconnect(3)
-    three[1].connected_peers.add(NodeId(3))
-    three.allocate(1)
-    three[1].succession.move(NodeId(3))
-    three.turn(1)
-    three.flow()
+    move_to_a_laggard(three)
     three[1].proposer.violated = True
     three.maintain(1)
     three.turn(1)
@@ -76,12 +75,7 @@ def test_a_violation_takes_any_voter_whichever_was_named_before(three: Rig) -> N
 
 
 def test_a_clean_stop_in_the_middle_takes_any_voter(three: Rig) -> None:
-    three.disconnect(3)
-    three[1].connected_peers.add(NodeId(3))
-    three.allocate(1)
-    three[1].succession.move(NodeId(3))
-    three.turn(1)
-    three.flow()
+    move_to_a_laggard(three)
     assert three.hand_over(1), "node 2 has the whole log"
 
 
