@@ -3,7 +3,7 @@
 Line     a verb and its words, by tabs:  make NAME KEY=VALUE.. (a producer, initialized if transactional),
          begin NAME, send NAME TOPIC VALUE.. (to partition 0; returns when all are acknowledged), commit NAME,
          abort NAME, close NAME, read TOPIC COUNT ISOLATION (COUNT values of partition 0 at most). Java alone:
-         hasty NAME TOPIC VALUE (a send whose failure is told before the library has dealt with it), metric
+         hasty NAME TOPIC VALUE (a send whose failure is said before the library has dealt with it), metric
          NAME METRIC (a producer's).
 Answer   a line: ``ok`` and the values, or ``error`` and what the library says. The first is ``ok VERSION``.
 Fetched  kafkajs by npm and Kafka's Java client by Maven, into .clients (ignored by git), once.

@@ -35,7 +35,7 @@ def test_a_link_ends_with_its_authority_and_is_made_again_with_another_key(tmp_p
             await until(
                 lambda: [linked(each) for each in nodes] == [({THREE},) * 2, (set(),) * 2, ({ONE},) * 2]
             )
-            assert "disconnected 3" not in one.told, "its authority is still there"
+            assert "disconnected 3" not in one.reported, "its authority is still there"
             await until(lambda: "certificate is refused" in one.refusals)
             trust.new.sign("node-2").write(tmp_path / "node-2.pem")
             trust.now_s += LOOK_S

@@ -42,6 +42,6 @@ def test_a_voter_that_moved_under_its_name_is_dialled_where_it_is(monkeypatch: p
                     assert transport is not None
                     assert transport.get_extra_info("peername")[0] == where
                 await until(one.has("disconnected 2"))
-                one.told.clear()
+                one.reported.clear()
 
     run(asyncio.wait_for(story(), 60))

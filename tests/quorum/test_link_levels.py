@@ -27,7 +27,7 @@ def test_a_node_below_the_level_of_the_cluster_is_refused_on_both_sides() -> Non
         async with running(one, other):
             await until(lambda: says in one.refusals)
             await until(lambda: f"node 1 refuses this node: {says}" in other.refusals)
-        assert not one.told
+        assert not one.reported
         assert not one.met
 
     run(story)
@@ -57,7 +57,7 @@ def test_a_raise_ends_the_connections_of_who_cannot_read_it() -> None:
             await until(one.has("disconnected 2", "lost 2"))
             await until(other.has("disconnected 1", "lost 1"))
             await until(lambda: "upgrade node 2" in other.refusals)
-            one.told.clear()
+            one.reported.clear()
             one.log_level = 1
             await until(one.has("connected 2"))
 

@@ -26,9 +26,9 @@ def test_nodes_meet_at_each_step_of_a_change_and_at_no_other(
         two = Node(TWO, ports, secret=second[0], second_secret=second[1])
         async with running(one, two):
             if is_linked:
-                await until(lambda: "connected 2" in one.told and "connected 1" in two.told)
+                await until(lambda: "connected 2" in one.reported and "connected 1" in two.reported)
             else:
                 await until(lambda: "does not know the cluster's secret" in one.refusals + two.refusals)
-                assert one.told == two.told == []
+                assert one.reported == two.reported == []
 
     run(story)

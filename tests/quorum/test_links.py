@@ -45,7 +45,7 @@ class Node:
         reads: int = LEVEL_MAX,
         tls: Tls | None = None,
     ) -> None:
-        self.told: list[str] = []
+        self.reported: list[str] = []
         self.messages: list[tuple[NodeId, Message]] = []
         self.met: dict[NodeId, uuid.UUID] = {}
         self.levels: dict[NodeId, set[int]] = {}  # the highest that each peer's Hellos named
@@ -69,9 +69,9 @@ class Node:
             bound=lambda: {ONE: uuid.UUID(int=0xD1)},
             log_level=lambda: self.log_level,
             met=self._met,
-            connected=lambda peer: self.told.append(f"connected {peer}"),
-            disconnected=lambda peer: self.told.append(f"disconnected {peer}"),
-            lost=lambda peer: self.told.append(f"lost {peer}"),
+            connected=lambda peer: self.reported.append(f"connected {peer}"),
+            disconnected=lambda peer: self.reported.append(f"disconnected {peer}"),
+            lost=lambda peer: self.reported.append(f"lost {peer}"),
             received=lambda peer, message: self.messages.append((peer, message)),
         )
         log = structlog.wrap_logger(None, processors=[capture])
@@ -89,7 +89,7 @@ class Node:
         return " | ".join(str(event.get("reason")) for event in self.log)
 
     def has(self, *said: str) -> Callable[[], bool]:
-        return lambda: all(one in self.told for one in said)
+        return lambda: all(one in self.reported for one in said)
 
 
 @asynccontextmanager
@@ -151,7 +151,7 @@ def test_a_peer_that_goes_is_told_on_both_sides_and_comes_back() -> None:
                 await until(two.has("connected 1"))
             await until(one.has("disconnected 2", "lost 2"))
             again = Node(TWO, ports)
-            one.told.clear()
+            one.reported.clear()
             async with running(again):
                 await until(one.has("connected 2"))
                 await until(again.has("connected 1"))
@@ -184,7 +184,7 @@ def test_a_stranger_is_refused_and_both_sides_say_why(other: dict[str, object], 
         one, two = Node(ONE, ports), Node(TWO, ports, **other)  # type: ignore[arg-type]
         async with running(one, two):
             await until(lambda: reason in one.refusals and reason in two.refusals)
-            assert one.told == two.told == []
+            assert one.reported == two.reported == []
 
     run(story)
 
@@ -196,7 +196,7 @@ def test_a_node_with_our_own_id_is_refused() -> None:
         double = Node(ONE, {ONE: second, TWO: first}, directory=0xBEEF)
         async with running(one, double):
             await until(lambda: "node id 1 is taken" in one.refusals)
-            assert one.told == []
+            assert one.reported == []
 
     run(story)
 
@@ -226,7 +226,7 @@ def test_a_second_node_of_one_id_is_refused_while_the_first_is_there() -> None:
                 await until(lambda: "node id 2 is taken" in one.refusals)
                 await until(lambda: "node id 2 is taken" in double.refusals)
                 assert one.met == {TWO: two.directory}
-                assert "lost 2" not in one.told
+                assert "lost 2" not in one.reported
 
     run(story)
 
@@ -328,7 +328,7 @@ def test_a_peers_garbage_costs_it_its_connection_only(monkeypatch: pytest.Monkey
         async with running(one, two):
             for bad in (pickle.dumps(1), b"x" * (FRAME_BYTES_MAX + 1)):
                 await until(two.has("connected 1"))
-                two.told.clear()
+                two.reported.clear()
                 two.links.send(ONE, bad)
                 await until(two.has("disconnected 1"))
             await until(two.has("connected 1"))
