@@ -125,8 +125,7 @@ def _kafkajs(bootstrap: str, logs: Path) -> Player:
 
 
 def _java(bootstrap: str, logs: Path) -> Player:
-    need("java", "mvn")
-    jars = copied(HERE / "java/pom.xml", FETCHED / "java")
+    jars = java_client()
     command = ["java", "-cp", f"{jars}/*", str(HERE / "java/Player.java"), bootstrap]
     return Player("java", command, jars, logs / "java.log")
 
@@ -158,6 +157,12 @@ def installed_kafkajs() -> Path:
         ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock"],
     )
     return folder
+
+
+def java_client() -> Path:
+    """The folder with the jars of Kafka's Java client. Raises NotHere."""
+    need("java", "mvn")
+    return copied(HERE / "java/pom.xml", FETCHED / "java")
 
 
 def copied(pom: Path, folder: Path) -> Path:

@@ -1,14 +1,18 @@
-"""The programs of tests/clients/sarama, built with Go in .clients (ignored by git)."""
+"""Programs with sarama, built with Go in .clients (ignored by git)."""
 
 import shutil
 from pathlib import Path
 from typing import Final
 
-from tests.clients.players import FETCHED, HERE, need
+from tests.clients.players import FETCHED, HERE, ROOT, need
 from tests.clients.suites.franz_go import go
 
 VERSION: Final = "1.61.1"
-SOURCES: Final = {"owner": "main.go", "member": "member/main.go"}
+SOURCES: Final = {
+    "owner": HERE / "sarama/main.go",
+    "member": HERE / "sarama/member/main.go",
+    "orders": ROOT / "tests/testing/corpus/orders.go",
+}
 
 
 def built(name: str) -> tuple[list[str], Path]:
@@ -16,7 +20,7 @@ def built(name: str) -> tuple[list[str], Path]:
     need("go")
     folder = FETCHED / "sarama"
     folder.mkdir(parents=True, exist_ok=True)
-    source = HERE / "sarama" / SOURCES[name]
+    source = SOURCES[name]
     program, before = folder / name, folder / f"{name}.built.go"
     if not program.exists() or not before.exists() or before.read_bytes() != source.read_bytes():
         (folder / f"{name}.d").mkdir(exist_ok=True)

@@ -12,7 +12,15 @@ PAGE = (Path(__file__).parents[2] / "docs" / "testing.md").read_text("utf-8")
 
 def test_it_has_twenty_bugs_and_the_page_lists_them() -> None:
     assert len({case.name for case in CASES}) == len(CASES) >= 20
-    libraries = {"confluent-kafka", "aiokafka", "kafka-python", "fencepost.client", "kafkajs"}
+    libraries = {
+        "confluent-kafka",
+        "aiokafka",
+        "kafka-python",
+        "fencepost.client",
+        "kafkajs",
+        "java",
+        "sarama",
+    }
     assert {case.library for case in CASES} == libraries
     listed = re.findall(r"^\| `([a-z-]+)` \| ([\w. -]+) \| (.+) \| (.+) \|$", PAGE, re.MULTILINE)
     assert listed == [(case.name, case.library, case.bug, case.way) for case in CASES]

@@ -207,9 +207,9 @@ class ReadUncommitted(Copier):
     isolation = "read_uncommitted"
 
 
-def aborted_input(world: World, kind: type[Copier]) -> None:
-    """The input has an aborted transaction."""
-    source, sink = world.topic("in"), world.topic("out")
+def filled_with_an_aborted(world: World) -> str:
+    """A topic with all orders, and a record of an aborted transaction between them."""
+    source = world.topic("in")
     producer: Any = confluent_kafka.Producer(
         {"bootstrap.servers": world.bootstrap, "transactional.id": world.name("input")}
     )
@@ -224,6 +224,12 @@ def aborted_input(world: World, kind: type[Copier]) -> None:
             producer.produce(source, order)
         producer.flush(WAIT_S)
         end(WAIT_S)
+    return source
+
+
+def aborted_input(world: World, kind: type[Copier]) -> None:
+    """The input has an aborted transaction."""
+    source, sink = filled_with_an_aborted(world), world.topic("out")
     started_again(world, kind, source, sink)
     world.check(ORDERS, sink)
 
