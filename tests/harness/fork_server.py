@@ -3,6 +3,7 @@
 Named   the module of ``fencepost``'s commands, in the tree that is first on PYTHONPATH.
 In      lines of JSON: what to run, or the pid of a child whose end is asked for, or a string.
 Out     lines of JSON: the pid; the return code, null while it runs; the string's hash in this process.
+End     of standard input: the tests are over, or were killed. Nodes that still run are killed, too.
 """
 
 import contextlib
@@ -11,6 +12,7 @@ import importlib
 import io
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable
 
@@ -23,18 +25,24 @@ def serve(module: str) -> None:
     with contextlib.suppress(ImportError, AttributeError):  # an earlier version may not have it
         importlib.import_module(module.replace("cli.main", "wire.registry")).load_newest()
     gc.freeze()
+    running: set[int] = set()
     for line in sys.stdin:
         request = json.loads(line)
         if "pid" in request:
             answer = ended(request["pid"])
+            if answer is not None:
+                running.discard(request["pid"])
         elif "hash_of" in request:
             answer = hash(request["hash_of"])
         else:
             answer = os.fork()
             if answer == 0:
                 run(main, **request)
+            running.add(answer)
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
+    for pid in running:
+        os.kill(pid, signal.SIGKILL)
 
 
 def ended(pid: int) -> int | None:

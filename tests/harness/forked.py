@@ -56,7 +56,7 @@ class Server:
         return json.loads(answer)
 
     def _close(self) -> None:
-        """Its nodes go on."""
+        """Nodes that still run end with it, as when this process is killed."""
         self._process.communicate()
 
 

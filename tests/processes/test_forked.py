@@ -1,12 +1,16 @@
 """Nodes that are forked (tests/harness/forked.py) end and are known as those that are executed."""
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from fencepost.cluster import node_process
 from tests.harness import forked
-from tests.harness.nodes import COMMAND_SECONDS_MAX, start_process
+from tests.harness.nodes import COMMAND_SECONDS_MAX, start_process, wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -27,3 +31,31 @@ def test_how_a_forked_node_ended_is_known_and_its_last_words_are_in_its_log(tmp_
 def test_the_servers_have_hashes_of_their_own() -> None:
     hashes = {server.ask(hash_of="a node") for server in forked.servers()}
     assert len(hashes) == forked.SERVERS
+
+
+A_RUN = """
+import sys, time
+from pathlib import Path
+from tests.harness.forked import Server
+here = sys.argv[1]
+pid = Server("sleeps", here).ask(arguments=["node"], directory=here, log=here + "/log", environment={})
+Path(here, "pid.new").write_text(str(pid))
+Path(here, "pid.new").rename(Path(here, "pid"))
+time.sleep(600)
+"""
+A_NODE = """
+import time
+def main(arguments):
+    if "--help" not in arguments:
+        time.sleep(600)
+"""
+
+
+def test_no_node_outlives_a_run_that_is_killed(tmp_path: Path) -> None:
+    (tmp_path / "sleeps.py").write_text(A_NODE)
+    with subprocess.Popen([sys.executable, "-c", A_RUN, tmp_path]) as run:
+        wait_for("the node", (tmp_path / "pid").exists)
+        node = int((tmp_path / "pid").read_text())
+        os.kill(node, 0)
+        run.send_signal(signal.SIGKILL)
+    wait_for("the end of the node", lambda: not Path(f"/proc/{node}").exists())
