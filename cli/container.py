@@ -18,6 +18,7 @@ from fencepost.cluster.console import Failed, WrongUsage
 from fencepost.node.metrics_port import LIVE, READY
 from fencepost.settings.config import EVERY_NODE_PROVES, ConfigError, NodeConfig
 from fencepost.settings.config_values import SSL
+from fencepost.settings.durable_file import write_durably
 from fencepost.settings.environment import PREFIX, read_environment
 from fencepost.settings.node_directories import format_directories
 from fencepost.settings.node_identity import (
@@ -25,7 +26,6 @@ from fencepost.settings.node_identity import (
     StorageError,
     parse_id,
     read_identity,
-    write_durably,
 )
 from fencepost.wire.secret_proof import parse_secrets
 from fencepost.wire.tls import Tls

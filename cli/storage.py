@@ -26,6 +26,7 @@ from fencepost.controller.producer_ids import PRODUCER_IDS
 from fencepost.records.types import Log, NodeId
 from fencepost.settings.born_users import USERS_MAX, parse_user
 from fencepost.settings.config import EVERY_NODE_PROVES, NodeConfig
+from fencepost.settings.durable_file import write_durably
 from fencepost.settings.node_directories import format_directories
 from fencepost.settings.node_identity import (
     Identity,
@@ -34,7 +35,6 @@ from fencepost.settings.node_identity import (
     parse_id,
     random_id,
     read_identity,
-    write_durably,
 )
 from fencepost.snapshots.reader import Reader
 from fencepost.wire.secret_proof import parse_secrets

@@ -10,13 +10,14 @@ import click
 from fencepost.cluster import local_cluster, node_process
 from fencepost.cluster.console import Failed, progress
 from fencepost.cluster.local_cluster import LocalCluster, LocalNode
+from fencepost.cluster.node_process import Spawn
 from fencepost.cluster.state import await_live
 from fencepost.records.types import NodeId
 
 STOP_SECONDS_MAX: Final = 15.0  # a clean stop hands leadership over; a node that needs longer is killed
 
 
-def bring_up(cluster: LocalCluster) -> dict[NodeId, Popen[bytes]]:
+def bring_up(cluster: LocalCluster, spawned_by: Spawn | None = None) -> dict[NodeId, Popen[bytes]]:
     """Start every node that is not there and wait until the cluster is live. Raises Failed."""
     paused = [node for node in cluster.nodes if node.status() == "stopped"]
     if paused:
@@ -28,7 +29,7 @@ def bring_up(cluster: LocalCluster) -> dict[NodeId, Popen[bytes]]:
     for node in missing:
         if node.status() == "dead":
             click.echo(f"node {node.node_id} had died; starting it again", err=True)
-    children = start_nodes(cluster, missing)
+    children = start_nodes(cluster, missing, spawned_by)
     try:
         with progress() as show:
             await_live(cluster, children, show)
@@ -38,7 +39,9 @@ def bring_up(cluster: LocalCluster) -> dict[NodeId, Popen[bytes]]:
     return children
 
 
-def start_nodes(cluster: LocalCluster, nodes: Sequence[LocalNode]) -> dict[NodeId, Popen[bytes]]:
+def start_nodes(
+    cluster: LocalCluster, nodes: Sequence[LocalNode], spawned_by: Spawn | None = None
+) -> dict[NodeId, Popen[bytes]]:
     """Start these nodes' processes, or none of them. Raises Failed with every reason against it."""
     with cluster.lock():
         wanted = [node for node in nodes if node.pid() is None]  # another command may have been faster
@@ -46,7 +49,7 @@ def start_nodes(cluster: LocalCluster, nodes: Sequence[LocalNode]) -> dict[NodeI
         children = {}
         for node in wanted:
             arguments = ["node", "--config", str(node.directory / local_cluster.CONFIG)]
-            children[node.node_id] = node_process.start(node.directory, arguments)
+            children[node.node_id] = node_process.start(node.directory, arguments, spawned_by)
         return children
 
 

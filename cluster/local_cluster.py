@@ -36,6 +36,7 @@ from fencepost.settings.config import (
     NodeConfig,
     Voter,
 )
+from fencepost.settings.durable_file import write_durably
 from fencepost.settings.node_directories import format_directories
 from fencepost.settings.node_identity import (
     StorageError,
@@ -43,7 +44,6 @@ from fencepost.settings.node_identity import (
     random_id,
     read_identity,
     require_identity,
-    write_durably,
 )
 from fencepost.settings.properties import parse_properties
 

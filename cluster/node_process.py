@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from fencepost.settings.durable_file import write_durably
 from fencepost.settings.log_file import LOG_FILE_VARIABLE, rotated_names
-from fencepost.settings.node_identity import write_durably
 
 RECORD: Final = "pid.json"
 LOG: Final = "log.txt"
@@ -71,15 +71,23 @@ class NodeProcess:
         return True
 
 
-def start(directory: Path, arguments: list[str]) -> subprocess.Popen[bytes]:
+Spawn = Callable[[Sequence[str], Path, dict[str, str]], subprocess.Popen[bytes]]
+"""Run a command in a folder, with this environment: see ``spawn``."""
+
+
+def start(directory: Path, arguments: list[str], spawned_by: Spawn | None = None) -> subprocess.Popen[bytes]:
     """Run ``fencepost ARGUMENTS`` in a session of its own, its output appended to ``directory``/log.txt."""
-    environment = {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
-    environment[LOG_FILE_VARIABLE] = str((directory / LOG).absolute())
-    child = spawn([sys.executable, "-P", "-m", MODULE, *arguments], directory, environment)
+    environment = {**inherited(), LOG_FILE_VARIABLE: str((directory / LOG).absolute())}
+    child = (spawned_by or spawn)([sys.executable, "-P", "-m", MODULE, *arguments], directory, environment)
     _, start_ticks = _read_stat(child.pid)
     record = {"pid": child.pid, "start_ticks": start_ticks, "boot_id": _boot_id()}
     write_durably(directory / RECORD, json.dumps(record) + "\n")
     return child
+
+
+def inherited() -> dict[str, str]:
+    """What a node has of this process's environment."""
+    return {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
 
 
 def spawn(command: Sequence[str], directory: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:

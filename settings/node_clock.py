@@ -20,7 +20,7 @@ import structlog
 from structlog.typing import FilteringBoundLogger
 
 from fencepost.controller.clocks import JUMP_MS, KeptClock, Reading, TrustedClock
-from fencepost.settings.node_identity import write_durably
+from fencepost.settings.durable_file import write_durably
 
 CLOCK: Final = "clock.json"
 ACCEPTED: Final = "clock.accepted"

@@ -21,7 +21,6 @@ Source      Kafka ``MetaProperties`` v1, ``kafka-storage.sh format``.
 import base64
 import binascii
 import json
-import os
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -30,10 +29,10 @@ from typing import Any, Final
 from uuid import UUID
 
 from fencepost.records.levels import LEVEL_MAX
-from fencepost.records.named_errors import naming
 from fencepost.records.schema import UserScramCredentialRecord
 from fencepost.records.types import NodeId
 from fencepost.settings.born_users import read_users, written_user
+from fencepost.settings.durable_file import write_durably
 
 META_PROPERTIES: Final = "meta.properties"
 BOOTSTRAP: Final = "bootstrap.json"
@@ -281,21 +280,3 @@ def _read(file: Path) -> str:
     if len(content) > FILE_BYTES_MAX:
         raise ValueError(f"{file.name} is larger than {FILE_BYTES_MAX} bytes")
     return content.decode("utf-8")
-
-
-def write_durably(file: Path, text: str, *, mode: int = 0o644) -> None:
-    """Create or replace ``file`` whole or not at all: written aside, flushed, renamed, folder flushed."""
-    part = file.with_name(file.name + ".part")
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-    with naming(part), os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-        os.fchmod(descriptor, mode)
-        stream.write(text)
-        stream.flush()
-        os.fsync(descriptor)
-    part.replace(file)
-    folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        with naming(file.parent):
-            os.fsync(folder)
-    finally:
-        os.close(folder)

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from fencepost.cluster import local_cluster
+from fencepost.cluster import forked, local_cluster
 from fencepost.cluster.console import Failed, Unreadable, WrongUsage
 from fencepost.cluster.local_cluster import CONTROLLER_PORT_OFFSET, HOST
 from fencepost.cluster.secured import CLIENTS, Secured, secured
@@ -102,6 +102,7 @@ class Cluster:
 
     def _start(self, undo: contextlib.ExitStack) -> RunningCluster:
         require_mode(self._tls, has_faults=self._has_faults)
+        forked.prepare()
         if self._kept is not None and local_cluster.exists(self._kept):
             raise Failed(f"{self._kept} is a cluster already; one for tests is made anew")
         root = self._kept or Path(tempfile.mkdtemp(prefix="fencepost-"))

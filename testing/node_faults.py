@@ -6,7 +6,7 @@ import socket
 from typing import Final
 
 from fencepost.cluster.local_cluster import LocalCluster, LocalNode
-from fencepost.settings.node_identity import write_durably
+from fencepost.settings.durable_file import write_durably
 from fencepost.settings.short_path import short_path
 from fencepost.testing.cluster_failed import ClusterFailed
 

@@ -40,6 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(scope="session")
 def fencepost_cluster(request: pytest.FixtureRequest) -> "Iterator[RunningCluster]":
     """The session's cluster."""
+    _prepare()
     from fencepost.testing.cluster import Cluster
 
     with Cluster(nodes=request.config.getoption("--fencepost-nodes"), faults=True) as cluster:
@@ -49,6 +50,7 @@ def fencepost_cluster(request: pytest.FixtureRequest) -> "Iterator[RunningCluste
 @pytest.fixture
 def fencepost(request: pytest.FixtureRequest) -> "Iterator[Lease]":
     """A cluster for one test, with fresh names. At its end every node runs again."""
+    _prepare()
     from fencepost.testing.lease import leased
 
     marker = request.node.get_closest_marker(MARKER)
@@ -69,3 +71,10 @@ def pytest_runtest_makereport(
         failure = None if call.excinfo is None else call.excinfo.value
         report.sections[:0] = lease.explained(failure)
     return report
+
+
+def _prepare() -> None:
+    """Nodes begin to load beside what this process loads for the fixtures."""
+    from fencepost.cluster import forked
+
+    forked.prepare()

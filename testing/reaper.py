@@ -4,8 +4,9 @@ Run     by its text, with the folder as argument; it loads nothing of this proje
 Waits   for the end of standard input, whose other end the test run holds, and for the end of its parent, as a
         child of the run may have inherited the pipe. It is in a session of its own: no Ctrl-C, no signal to
         the run's process group ends it.
-Kills   processes that were started with a file of the folder as argument, as nodes are; where there is no
-        /proc, those that the nodes' records name. Until none is left; then the folder goes, if it is to.
+Kills   processes that were started with a file of the folder as argument, as nodes are, or forked for a node
+        in the folder (cluster/forked.py); where there is no /proc, those that the nodes' records name. Until
+        none is left; then the folder goes, if it is to.
 """
 
 import contextlib
@@ -25,6 +26,7 @@ ROUNDS_MAX = 500
 ROUND_S = 0.01
 QUIET_ROUNDS = 3
 LOOK_S = 0.5
+FORKED = b"fencepost-fork-server"  # an argument of processes that were forked for a node
 
 
 def start(folder: str, *, keep: bool) -> "subprocess.Popen[bytes]":
@@ -75,14 +77,16 @@ def kill_all(folder: str) -> int:
 
 
 def started_with(folder: str) -> "list[int]":
-    """Processes that have a file of the folder as an argument, this one apart."""
+    """Nodes of the folder: they have a file of it as an argument, or were forked and are in it."""
     inside = (os.fsencode(f"{folder}/"), os.fsencode(f"{Path(folder).resolve()}/"))
     found = []
     for process in Path("/proc").iterdir():
         if process.name.isdigit():
             with contextlib.suppress(OSError):  # it has ended meanwhile
-                arguments = (process / "cmdline").read_bytes().split(b"\0")
-                if any(argument.startswith(inside) for argument in arguments):
+                named = (process / "cmdline").read_bytes().split(b"\0")
+                if FORKED in named:
+                    named = [os.fsencode((process / "cwd").readlink())]
+                if any(name.startswith(inside) for name in named):
                     found.append(int(process.name))
     return [pid for pid in found if pid != os.getpid()]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, Literal, NoReturn, TypeVar
 
 from fencepost.client import Admin, ClientError, ConsumerRecord
-from fencepost.cluster import leader_move, lifecycle, node_process, state
+from fencepost.cluster import forked, leader_move, lifecycle, node_process, state
 from fencepost.cluster.console import Failed, Unreadable, WrongUsage
 from fencepost.cluster.local_cluster import HOST, LocalCluster, LocalNode
 from fencepost.cluster.target import brokers_of, controllers_of
@@ -63,7 +63,7 @@ class RunningCluster:
     def bring_up(self) -> None:
         """Start every node that does not run, and wait until the cluster is live."""
         try:
-            self._children += lifecycle.bring_up(self._local).values()
+            self._children += lifecycle.bring_up(self._local, forked.spawn).values()
         except Failed as error:
             fail(error)
 
@@ -151,7 +151,7 @@ class RunningCluster:
         chosen = [self._node(node_id) for node_id in nodes or self.node_ids]
         dead = [node for node in chosen if node.status() in ("dead", "down")]
         try:
-            children = lifecycle.start_nodes(self._local, dead)
+            children = lifecycle.start_nodes(self._local, dead, forked.spawn)
             self._children += children.values()
             state.await_answering(dead, children)
         except Failed as error:

@@ -10,6 +10,7 @@ CHECK: Final = "tests/testing/test_exactly_once.py::"
 CAUSES: Final = "tests/testing/test_causes.py::"
 JOURNAL: Final = "tests/testing/test_journal.py::"
 
+FORKED: Final = "tests/testing/test_forked.py::"
 CONTROL: Final = "tests/testing/test_control.py::"
 
 FENCES: Final = (
@@ -250,5 +251,37 @@ KIT_MUTANTS: Final = (
         "        others = {owner, *(each.owner for each in held)} - ending\n",
         "        others = set()\n",
         ("tests/client/test_explain.py::test_a_coordinator_of_ours_says_who_was_fenced",),
+    ),
+    Mutant(
+        "forked-for-a-dead-run",
+        "a node that is forked while its test run dies does not start",
+        "cluster/fork_server.py",
+        "    if parent_ended():\n",
+        "    if False:\n",
+        (FORKED + "test_what_is_forked_for_a_dead_run_does_not_start",),
+    ),
+    Mutant(
+        "forked-by-an-abandoned-server",
+        "a server whose test run died forks no more, also where a child of the run has its pipe",
+        "cluster/fork_server.py",
+        "        if os.getppid() != parent:\n",
+        "        if False:\n",
+        (FORKED + "test_a_server_with_another_parent_takes_no_request",),
+    ),
+    Mutant(
+        "forked-nodes-unseen",
+        "the reaper ends nodes that were forked, too",
+        "testing/reaper.py",
+        "                if FORKED in named:\n",
+        "                if False:\n",
+        (FORKED + "test_the_reaper_finds_what_was_forked_in_its_folder_and_nothing_else",),
+    ),
+    Mutant(
+        "forked-by-a-dead-server",
+        "another server takes the place of one that was killed",
+        "cluster/forked.py",
+        "        if not _SERVERS or not _SERVERS[0].is_alive:\n",
+        "        if not _SERVERS:\n",
+        (FORKED + "test_another_server_takes_the_place_of_one_that_was_killed",),
     ),
 )

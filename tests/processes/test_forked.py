@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.cluster import node_process
+from fencepost.cluster.forked import Forked
 from tests.harness import forked
 from tests.harness.nodes import COMMAND_SECONDS_MAX, start_process, wait_for
 
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 def test_how_a_forked_node_ended_is_known_and_its_last_words_are_in_its_log(tmp_path: Path) -> None:
     child = start_process(tmp_path, tmp_path / "none.properties", [])
-    assert isinstance(child, forked.Forked)
+    assert isinstance(child, Forked)
     executed = tmp_path / "executed"
     executed.mkdir()
     other = node_process.start(executed, ["node", "--config", str(tmp_path / "none.properties")])
@@ -29,16 +30,20 @@ def test_how_a_forked_node_ended_is_known_and_its_last_words_are_in_its_log(tmp_
 
 
 def test_the_servers_have_hashes_of_their_own() -> None:
-    hashes = {server.ask(hash_of="a node") for server in forked.servers()}
-    assert len(hashes) == forked.SERVERS
+    environments = [
+        Path(f"/proc/{server.pid}/environ").read_bytes().split(b"\0") for server in forked.servers()
+    ]
+    seeds = {each for environ in environments for each in environ if each.startswith(b"PYTHONHASHSEED=")}
+    assert len(seeds) == forked.SERVERS
 
 
 A_RUN = """
 import sys, time
 from pathlib import Path
-from tests.harness.forked import Server
+from fencepost.cluster.forked import Server
 here = sys.argv[1]
-pid = Server("sleeps", here).ask(arguments=["node"], directory=here, log=here + "/log", environment={})
+server = Server("sleeps", {"PYTHONPATH": here})
+pid = server.call(arguments=["node"], directory=here, log=here + "/log", environment={})
 Path(here, "pid.new").write_text(str(pid))
 Path(here, "pid.new").rename(Path(here, "pid"))
 time.sleep(600)

@@ -1,9 +1,11 @@
 """A program that has imported all that a node runs, and forks a node at each request: see forked.py.
 
-Named   the module of ``fencepost``'s commands, in the tree that is first on PYTHONPATH.
-In      lines of JSON: what to run, or the pid of a child whose end is asked for, or a string.
-Out     lines of JSON: the pid; the return code, null while it runs; the string's hash in this process.
-End     of standard input: the tests are over, or were killed. Nodes that still run are killed, too.
+Run     by its text, with its name and the module of ``fencepost``'s commands as arguments.
+In      lines of JSON: what to run, or the pid of a child whose end is asked for.
+Out     lines of JSON: the pid; the return code, null while it runs.
+Ends    with its standard input, or its parent, as a child of the parent may have inherited the pipe. Nodes
+        that still run are killed. One that is forked while the parent dies is in its folder, where the reaper
+        looks for it (testing/reaper.py), before it looks whether the parent lives.
 """
 
 import contextlib
@@ -12,13 +14,18 @@ import importlib
 import io
 import json
 import os
+import select
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
+
+LOOK_S = 0.5
 
 
 def serve(module: str) -> None:
-    """Until standard input ends. Leaves a child too, by SystemExit, when its node ends."""
+    """Until the parent ends. Leaves a child too, by SystemExit, when its node ends."""
+    parent = os.getppid()
     main = importlib.import_module(module).main
     with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
         main(["node", "--help"])
@@ -26,14 +33,11 @@ def serve(module: str) -> None:
         importlib.import_module(module.replace("cli.main", "wire.registry")).load_newest()
     gc.freeze()
     running: set[int] = set()
-    for line in sys.stdin:
-        request = json.loads(line)
+    for request in requests(parent):
         if "pid" in request:
             answer = ended(request["pid"])
             if answer is not None:
                 running.discard(request["pid"])
-        elif "hash_of" in request:
-            answer = hash(request["hash_of"])
         else:
             answer = os.fork()
             if answer == 0:
@@ -43,6 +47,26 @@ def serve(module: str) -> None:
         sys.stdout.flush()
     for pid in running:
         os.kill(pid, signal.SIGKILL)
+
+
+def requests(parent: int) -> Iterator[dict[str, Any]]:
+    """One at a time: the next is written when this one is answered."""
+    while True:
+        readable, _, _ = select.select([sys.stdin], [], [], LOOK_S)
+        if os.getppid() != parent:
+            return
+        if readable:
+            line = sys.stdin.readline()
+            if not line:
+                return
+            yield json.loads(line)
+
+
+def parent_ended() -> bool:
+    """Whether no process can write to standard input any more."""
+    watched = select.poll()
+    watched.register(0, 0)
+    return bool(watched.poll(0))
 
 
 def ended(pid: int) -> int | None:
@@ -61,6 +85,8 @@ def run(
     """What ``node_process.spawn`` gives its child, but for the new program."""
     os.setsid()
     os.chdir(directory)
+    if parent_ended():
+        sys.exit(1)
     os.environ.clear()
     os.environ.update(environment)
     appended = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -70,4 +96,4 @@ def run(
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1])
+    serve(sys.argv[2])
