@@ -17,6 +17,14 @@ JOURNAL_BYTES: Final = "tests/quorum/test_journal.py::test_its_bytes_shrink_with
 
 SNAPSHOTS: Final = (
     Mutant(
+        "store-commits-without-the-disk",
+        "what the store commits waits for the disk",
+        "snapshots/store.py",
+        "def open(cls, directory: Path, *, sync: bool = True)",
+        "def open(cls, directory: Path, *, sync: bool = False)",
+        ("tests/snapshots/test_store.py::test_a_commit_waits_for_the_disk_unless_it_is_simulated",),
+    ),
+    Mutant(
         "snapshot-file-not-flushed",
         "the files of a snapshot are on the disk before it has its name",
         "snapshots/snapshot.py",

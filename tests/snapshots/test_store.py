@@ -61,6 +61,17 @@ def test_nothing_is_flushed_twice(store: Store) -> None:
     assert [store.flush(), store.flush(), store.commit()] == [True, False, False]
 
 
+def test_a_commit_waits_for_the_disk_unless_it_is_simulated(tmp_path: Path) -> None:
+    flags = []
+    for opened in (Store.open(tmp_path / "real"), Store.open(tmp_path / "simulated", sync=False)):
+        flags.append(opened.env.flags())
+        opened.abandon()
+    real, simulated = flags
+    assert real["sync"]
+    assert real["metasync"]
+    assert not simulated["sync"]
+
+
 def test_what_was_flushed_is_there_after_a_crash_and_the_rest_is_not(tmp_path: Path) -> None:
     store = Store.open(tmp_path / "store", sync=False)
     fill(store, 1)
