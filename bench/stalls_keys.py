@@ -175,7 +175,7 @@ def _of_groups() -> dict[int, Any]:
         11: JoinGroup("group", 6_000, 6_000, "", "consumer", (("range", bytes(SUBSCRIPTION_BYTES)),)),
         12: HeartbeatGroup("g" * ID_BYTES, 1, "m" * ID_BYTES),
         13: LeaveGroup("group", tuple(Leaver(each) for each in topics)),
-        14: SyncGroup("group", 1, "member", assignments=tuple((each, b"") for each in topics)),
+        14: SyncGroup("group", 1, "member", None, "consumer", "range", tuple((each, b"") for each in topics)),
         15: DescribeGroups(topics),
         16: ListGroups(topics[:200]),
         25: offsets.AddOffsets(transactional_id(0), PRODUCER, 0, "g" * ID_BYTES),

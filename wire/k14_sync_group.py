@@ -1,12 +1,15 @@
 """SyncGroup, API key 14, versions 0-5: the leader's assignments, and each member's own.
 
 1   throttle_time_ms      3   group_instance_id (KIP-345)      4   flexible
-5   protocol_type and protocol_name, checked if they are not null, and answered (KIP-559)
+5   protocol_type and protocol_name, which must not be null, and are answered (KIP-559)
+
+Source   Kafka SyncGroupRequest.areMandatoryProtocolTypeAndNamePresent: looked at before rights are.
 """
 
 from typing import Final
 
 from fencepost.controller.errors import ApiError
+from fencepost.controller.group_errors import InconsistentGroupProtocol
 from fencepost.controller.groups.syncing import SyncGroup, SyncGroupAnswer
 from fencepost.wire.cursor import Reader, Writer, read
 from fencepost.wire.dispatch import BROKER, Api
@@ -37,9 +40,16 @@ def _read(version: int, reader: Reader) -> SyncGroup:
         assignments.append((reader.string(), read_bytes(reader)))
         reader.skip_tags()
     reader.skip_tags()
+    if version >= _PROTOCOL_FROM and (protocol_type is None or protocol is None):
+        raise InconsistentGroupProtocol(f"version {version} of SyncGroup needs a protocol and its type")
     return SyncGroup(
         group_id, generation, member_id, instance_id, protocol_type, protocol, tuple(assignments)
     )
+
+
+def _newest_for(request: SyncGroup) -> int:
+    has_both = request.protocol_type is not None and request.protocol is not None
+    return _PROTOCOL_FROM if has_both else _PROTOCOL_FROM - 1
 
 
 def _encode_request(version: int, request: SyncGroup) -> bytes:
@@ -115,4 +125,5 @@ SYNC_GROUP: Final[Api[SyncGroup, SyncGroupAnswer]] = Api(
     refusal=_refusal,
     encode_request=_encode_request,
     decode_response=_decode_response,
+    newest_for=_newest_for,
 )

@@ -23,7 +23,7 @@ CONSUMER: Final = "consumer"
 
 
 class SyncGroup(msgspec.Struct, frozen=True):
-    """API key 14. ``protocol_type`` and ``protocol``: version 5 and later; null is not checked."""
+    """API key 14. ``protocol_type`` and ``protocol``: null before version 5, and not checked then."""
 
     group_id: str
     generation: int

@@ -75,12 +75,10 @@ Scenario = Callable[[Nodes], str]
 
 Codes = tuple[int, ...]
 REASONS: Final[dict[tuple[int, int], tuple[Codes, Codes]]] = {
-    (14, 0): ((), (30,)),
     (50, 0): ((), (31,)),
 }
 """The differences, as the codes of Kafka and ours, by API key and number of the request.
 
-14, 0   SyncGroup without a protocol type, from version 5 on: Kafka refuses it before it looks at rights.
 50, 0   DescribeUserScramCredentials of all users: without the right Kafka answers nothing, not even an error.
 """
 

@@ -142,6 +142,16 @@ GROUP_HOLES: Final = (
         (RULES + "test_whose_sync_it_is",),
     ),
     Mutant(
+        "group-sync-without-protocol",
+        "SyncGroup from version 5 on names its protocol",
+        "wire/k14_sync_group.py",
+        "    if version >= _PROTOCOL_FROM and (protocol_type is None or protocol is None):\n",
+        "    if False:\n",
+        (
+            "tests/wire/test_k14_sync_group.py::test_a_request_without_its_protocol_is_refused_whatever_the_rights",
+        ),
+    ),
+    Mutant(
         "group-leave-of-a-replaced-member",
         "LeaveGroup fences the member id that an instance had before",
         "controller/groups/leaving.py",
