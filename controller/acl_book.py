@@ -5,7 +5,8 @@ Order       a super user may do everything. Of the ACLs that apply one that deni
             ``allow.everyone.if.no.acl.found`` counts.
 Applies     an ACL of the resource's own name, of a prefix of it, or of ``*``, whatever principal it names.
 About       the principal or ``User:*``, from the host or ``*``, with the operation, what implies it, or ALL.
-Cost        the length of a name at most, in dictionary look-ups: never the number of ACLs.
+Cost        the length of a name at most, in dictionary look-ups: never the number of ACLs. What was found for
+            a resource is remembered until an ACL is added or removed, for the thread alone that changes them.
 Source      Kafka StandardAuthorizerData (authorize, findAclRule), Authorizer.authorizeByResourceType.
 """
 
@@ -37,7 +38,9 @@ _ALLOWS: Final = {
 }
 _HARDCODE: Final = "hardcode"
 """A name that Kafka looks up before it looks for any resource: super users, and where there are no ACLs."""
-VERDICTS_MAX: Final = 10_000  # verdicts about any resource of a type that are remembered
+VERDICTS_MAX: Final = 10_000  # of each kind that are remembered
+NAME_REMEMBERED_MAX: Final = 255  # characters of a resource's name: longer ones are looked up each time
+_Question = tuple[str, str, Operation, int, str]  # of ``verdict``
 
 
 class AclBook:
@@ -54,6 +57,7 @@ class AclBook:
         self._lengths: dict[int, dict[int, int]] = {each: {} for each in ResourceType}  # of prefixes
         self._of_principal: dict[tuple[int, str], dict[UUID, Acl]] = {}
         self._verdicts: dict[tuple[str, str, int, int], bool] = {}  # see ``allows_some``
+        self._remembered: dict[_Question, bool | None] = {}  # see ``remembered_verdict``
 
     def load(self, acls: Iterable[tuple[UUID, Acl]], changes: int) -> None:
         """These are all ACLs, as of that change."""
@@ -113,6 +117,33 @@ class AclBook:
             )
         return total
 
+    def verdict(
+        self, principal: str, host: str, operation: Operation, resource_type: int, name: str
+    ) -> bool | None:
+        """Whether the ACLs that apply to a resource allow the operation; None: none applies to it at all."""
+        bits = self.bits(resource_type, name, principal, host)
+        if bits is None:
+            return None
+        return not bits & _DENIES[operation] and bool(bits & _ALLOWS[operation])
+
+    def remembered_verdict(
+        self, principal: str, host: str, operation: Operation, resource_type: int, name: str
+    ) -> bool | None:
+        """``verdict``, looked up once until an ACL changes.
+
+        For the thread that changes them alone: another one could keep what it found before a change.
+        """
+        question = (principal, host, operation, resource_type, name)
+        try:
+            return self._remembered[question]
+        except KeyError:
+            found = self.verdict(*question)
+        if len(name) <= NAME_REMEMBERED_MAX:
+            if len(self._remembered) >= VERDICTS_MAX:
+                self._remembered.clear()
+            self._remembered[question] = found
+        return found
+
     def allows_some(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
         """An ACL allows the operation on some resource of a type, and none denies all that it is about.
 
@@ -148,6 +179,7 @@ class AclBook:
         )
 
     def _add(self, acl_id: UUID, acl: Acl) -> None:
+        self._remembered.clear()
         self.acls[acl_id] = acl
         self._of_principal.setdefault((acl.resource_type, acl.principal), {})[acl_id] = acl
         if acl.pattern_type == PatternType.PREFIXED:
@@ -162,6 +194,7 @@ class AclBook:
         bits[who] = bits.get(who, 0) | _bit(acl)
 
     def _remove(self, acl_id: UUID) -> None:
+        self._remembered.clear()
         acl = self.acls.pop(acl_id, None)
         if acl is None:
             return
@@ -202,10 +235,10 @@ def authorize(
     """Whether the principal may do the operation to the resource; see the module."""
     if principal in super_users:
         return True
-    bits = acls.bits(resource[0], resource[1], principal, host)
-    if bits is None:
+    verdict = acls.verdict(principal, host, operation, *resource)
+    if verdict is None:
         return allow_if_no_acl
-    return not bits & _DENIES[operation] and bool(bits & _ALLOWS[operation])
+    return verdict
 
 
 def authorize_some(

@@ -104,6 +104,10 @@ class Context:
     client_id: str | None
     peer: str  # "host:port"
     proof: Proof = field(default=UNPROVED, compare=False)
+    host: str = field(init=False, compare=False)  # of ``peer``, as ACLs name it: cut once per connection
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "host", self.peer.rpartition(":")[0].strip("[]"))
 
     @property
     def proved(self) -> bool:

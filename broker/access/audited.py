@@ -8,9 +8,9 @@ Changes     the requests of ADMINISTRATIVE, by what was allowed and is no DESCRI
 
 from typing import Any, Final
 
-from fencepost.broker.access.door import Door, host_of
+from fencepost.broker.access.door import Door
 from fencepost.broker.access.guard import Guard
-from fencepost.broker.access.trail import Act
+from fencepost.broker.access.trail import Act, Noted, Trail
 from fencepost.controller.acl_errors import ClusterOperationDenied
 from fencepost.controller.acl_types import Operation, ResourceType
 from fencepost.wire.dispatch import Context, Endpoint, Reply
@@ -25,7 +25,7 @@ _CHANGES: Final = frozenset(
 )
 
 
-def audited(guard: Guard, key: int, name: str, required: frozenset[tuple[int, int]]) -> Guard:
+def audited(guard: Guard, trail: Trail, key: int, name: str, required: frozenset[tuple[int, int]]) -> Guard:
     """``required``: the (operation, type of resource) that no other right stands for."""
     is_administrative = key in ADMINISTRATIVE
 
@@ -33,29 +33,34 @@ def audited(guard: Guard, key: int, name: str, required: frozenset[tuple[int, in
         door: Door, endpoint: Endpoint[Any, Any], request: Any, context: Context, reply: Reply[Any]
     ) -> None:
         def begun(request: Any, context: Context, reply: Reply[Any]) -> None:
-            _write(door, context, name, required)
+            noted, door.noted = door.noted, None
+            if noted:
+                _write(trail, noted, context, name, required)
             endpoint(request, context, reply)
 
-        door.note(everything=is_administrative)
+        door.noted, door.notes_all = [], is_administrative
+        needed: frozenset[tuple[int, int]] | None = required
         try:
             guard(door, begun, request, context, reply)
         except ClusterOperationDenied:
-            _write(door, context, name, None)
+            needed = None
             raise
         finally:
-            _write(door, context, name, required)
+            noted, door.noted = door.noted, None
+            if noted:
+                _write(trail, noted, context, name, needed)
 
     return of_request
 
 
-def _write(door: Door, context: Context, name: str, required: frozenset[tuple[int, int]] | None) -> None:
-    """What was noted. ``required`` None: what is denied on the cluster is why the request is refused."""
-    if door.trail is None:
-        return
-    for operation, of, resource, is_allowed in door.noted():
-        act = Act(context.principal, host_of(context), name, operation, of, resource)
+def _write(
+    trail: Trail, noted: list[Noted], context: Context, name: str, required: frozenset[tuple[int, int]] | None
+) -> None:
+    """``required`` None: what is denied on the cluster is why the request is refused."""
+    for operation, of, resource, is_allowed in noted:
+        act = Act(context.principal, context.host, name, operation, of, resource)
         if is_allowed:
             if operation in _CHANGES:
-                door.trail.administered(act)
+                trail.administered(act)
         elif of != ResourceType.CLUSTER or required is None or (operation, of) in required:
-            door.trail.denied(act)
+            trail.denied(act)

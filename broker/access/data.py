@@ -41,7 +41,7 @@ def produce(
     """WRITE on the transactional id, if it has one, and on each topic."""
     if request.transactional_id is not None:
         door.require_transactional_id(context, Operation.WRITE, request.transactional_id)
-    may_write = remembered(lambda name: door.allows_topic(context, Operation.WRITE, name))
+    may_write = remembered(door, context, Operation.WRITE)
     allowed, denied = split(request.partitions, lambda each: may_write(each.topic))
     if not denied:
         endpoint(request, context, reply)
@@ -64,7 +64,7 @@ def fetch(
     if request.replica_id >= 0:
         endpoint(request, context, reply)
         return
-    may_read = remembered(lambda name: door.allows_topic(context, Operation.READ, name))
+    may_read = remembered(door, context, Operation.READ)
     unnamed = False
 
     def may_be_read(each: FetchPartition) -> bool:
@@ -114,7 +114,7 @@ def list_offsets(
     reply: Reply[ListOffsetsAnswer],
 ) -> None:
     """DESCRIBE on each topic."""
-    may_see = remembered(lambda name: door.allows_topic(context, Operation.DESCRIBE, name))
+    may_see = remembered(door, context, Operation.DESCRIBE)
     allowed, denied = split(request.partitions, lambda each: may_see(each.topic))
     refused = tuple(OffsetFound(each.topic, each.index, DENIED) for each in denied)
     if denied and not allowed:
@@ -135,7 +135,7 @@ def offset_for_leader_epoch(
     if door.allows_cluster(context, Operation.CLUSTER_ACTION):
         endpoint(request, context, reply)
         return
-    may_see = remembered(lambda name: door.allows_topic(context, Operation.DESCRIBE, name))
+    may_see = remembered(door, context, Operation.DESCRIBE)
     allowed, denied = split(request.partitions, lambda each: may_see(each.topic))
     refused = tuple(EpochEnd(each.topic, each.index, DENIED) for each in denied)
     if denied and not allowed:
@@ -153,7 +153,7 @@ def delete_records(
     reply: Reply[DeleteRecordsAnswer],
 ) -> None:
     """DELETE on each topic."""
-    may_delete = remembered(lambda name: door.allows_topic(context, Operation.DELETE, name))
+    may_delete = remembered(door, context, Operation.DELETE)
     allowed, denied = split(request.partitions, lambda each: may_delete(each.topic))
     refused = tuple(RecordsDeleted(each.topic, each.index, DENIED) for each in denied)
     if denied and not allowed:
@@ -167,7 +167,7 @@ def describe_producers(
     door: Door, endpoint: Endpoint[Any, Any], request: DescribeProducers, context: Context, reply: Reply[Any]
 ) -> None:
     """READ on each topic."""
-    may_read = remembered(lambda name: door.allows_topic(context, Operation.READ, name))
+    may_read = remembered(door, context, Operation.READ)
     allowed, denied = split(request.topics, lambda each: may_read(each[0]))
     if denied and not allowed:
         rows = (PartitionProducers(topic, each, DENIED) for topic, indexes in denied for each in indexes)

@@ -83,8 +83,8 @@ class Door:
         trail: Trail | None = None,
     ) -> None:
         self.trail = trail
-        self._noted: list[Noted] | None = None  # of the request that a guard looks at now
-        self._notes_all = False
+        self.noted: list[Noted] | None = None  # what the request that a guard looks at is denied: audited.py
+        self.notes_all = False  # and what is allowed
         self.rules = rules
         self.topic_name = topic_name
         self.has_topic = has_topic
@@ -98,27 +98,16 @@ class Door:
 
     def allows(self, context: Context, operation: Operation, of: ResourceType, name: str) -> bool:
         """Raises CoordinatorLoadInProgress while the ACLs are not here."""
-        rules = self.rules
-        found = authorize(
-            self._known(context),
-            rules.super_users,
-            rules.allow_if_no_acl,
-            context.principal,
-            host_of(context),
-            operation,
-            (of, name),
-        )
-        if self._noted is not None and (self._notes_all or not found):
-            self._noted.append(Noted(operation, of, name, found))
-        return found
-
-    def note(self, *, everything: bool) -> None:
-        """Note from now on what is denied, or whatever is answered."""
-        self._noted, self._notes_all = [], everything
-
-    def noted(self) -> list[Noted]:
-        """What was noted; nothing is noted any more."""
-        found, self._noted = self._noted or [], None
+        rules, principal = self.rules, context.principal
+        found = principal in rules.super_users
+        if not found:
+            book = self._book()
+            if book is None:
+                raise CoordinatorLoadInProgress(_NOT_HERE)
+            verdict = book.remembered_verdict(principal, context.host, operation, of, name)
+            found = rules.allow_if_no_acl if verdict is None else verdict
+        if self.noted is not None and (self.notes_all or not found):
+            self.noted.append(Noted(operation, of, name, found))
         return found
 
     def checker(self, context: Context, operation: Operation, of: ResourceType) -> Callable[[str], bool]:
@@ -126,7 +115,7 @@ class Door:
 
         Raises CoordinatorLoadInProgress while they are not.
         """
-        rules, book, host = self.rules, self._known(context), host_of(context)
+        rules, book, host = self.rules, self._known(context), context.host
 
         def may(name: str) -> bool:
             resource = (of, name)
@@ -152,7 +141,7 @@ class Door:
             rules.super_users,
             rules.allow_if_no_acl,
             context.principal,
-            host_of(context),
+            context.host,
             operation,
             ResourceType.TOPIC,
         )
@@ -190,12 +179,8 @@ class Door:
             return book
         if context.principal in self.rules.super_users:
             return _NO_ACLS
-        raise CoordinatorLoadInProgress("this node does not have the ACLs yet")
+        raise CoordinatorLoadInProgress(_NOT_HERE)
 
 
 _NO_ACLS: Final = AclBook()
-
-
-def host_of(context: Context) -> str:
-    """The address of a connection, as ACLs name hosts."""
-    return context.peer.rpartition(":")[0].strip("[]")
+_NOT_HERE: Final = "this node does not have the ACLs yet"

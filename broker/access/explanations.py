@@ -43,8 +43,8 @@ def explain(
     if door.allows_cluster(context, Operation.DESCRIBE):
         endpoint(request, context, reply)
         return
-    sees_topic = remembered(lambda name: door.allows_topic(context, Operation.DESCRIBE, name))
-    sees_group = remembered(lambda name: door.allows(context, Operation.DESCRIBE, ResourceType.GROUP, name))
+    sees_topic = remembered(door, context, Operation.DESCRIBE)
+    sees_group = remembered(door, context, Operation.DESCRIBE, ResourceType.GROUP)
     endpoint(request, context, mapped(reply, lambda answer: _shown(answer, sees_topic, sees_group)))
 
 

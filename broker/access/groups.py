@@ -59,7 +59,7 @@ def commit(
     if isinstance(request, CommitTransactionOffsets):
         door.require_transactional_id(context, Operation.WRITE, request.transactional_id)
     door.require_group(context, Operation.READ, request.group_id)
-    may_read = remembered(lambda name: door.allows_topic(context, Operation.READ, name))
+    may_read = remembered(door, context, Operation.READ)
     allowed, denied = split(request.offsets, lambda each: may_read(each.topic))
     if not denied:
         endpoint(request, context, reply)
@@ -81,7 +81,7 @@ def delete_offsets(
 ) -> None:
     """DELETE on the group, and READ on each topic."""
     door.require_group(context, Operation.DELETE, request.group_id)
-    may_read = remembered(lambda name: door.allows_topic(context, Operation.READ, name))
+    may_read = remembered(door, context, Operation.READ)
     allowed, denied = split(request.partitions, lambda each: may_read(each[0]))
     refused = tuple(PartitionCode(topic, partition, DENIED) for topic, partition in denied)
     if denied and not allowed:
@@ -99,7 +99,7 @@ def fetch_offsets(
     reply: Reply[FetchOffsetsAnswer],
 ) -> None:
     """DESCRIBE on each group, and on each topic; of all topics those that may be described are shown."""
-    may_see = remembered(lambda name: door.allows_topic(context, Operation.DESCRIBE, name))
+    may_see = remembered(door, context, Operation.DESCRIBE)
     wanted: list[GroupQuery] = []
     refused: dict[int, FetchedGroup] = {}  # by the place of a group in the request
     unseen: dict[int, tuple[FetchedOffset, ...]] = {}

@@ -4,11 +4,11 @@ Rows        of a request about several resources those that are not allowed are 
             their code; if none is left, the endpoint is not called.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from fencepost.broker.access.door import Door
-from fencepost.controller.acl_types import Operation
+from fencepost.controller.acl_types import Operation, ResourceType
 from fencepost.controller.errors import ApiError
 from fencepost.wire.dispatch import Context, Endpoint, Reply, Then
 
@@ -16,26 +16,30 @@ Guard: TypeAlias = Callable[[Door, Endpoint[Any, Any], Any, Context, Reply[Any]]
 """(door, endpoint, request, context, reply). May raise ApiError, as an endpoint may."""
 
 
-def split(rows: Iterable[Any], is_allowed: Callable[[Any], bool]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+def split(
+    rows: tuple[Any, ...], is_allowed: Callable[[Any], bool]
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """The rows that are allowed, and the others. A resource that is named again is not looked up again."""
-    allowed: list[Any] = []
-    denied: list[Any] = []
-    for each in rows:
-        (allowed if is_allowed(each) else denied).append(each)
-    return tuple(allowed), tuple(denied)
+    verdicts = [is_allowed(each) for each in rows]
+    if all(verdicts):
+        return rows, ()
+    allowed = tuple(each for each, is_one in zip(rows, verdicts, strict=True) if is_one)
+    return allowed, tuple(each for each, is_one in zip(rows, verdicts, strict=True) if not is_one)
 
 
-def remembered(check: Callable[[str], bool]) -> Callable[[str], bool]:
-    """``check``, once for each name."""
+def remembered(
+    door: Door, context: Context, operation: Operation, of: ResourceType = ResourceType.TOPIC
+) -> Callable[[str], bool]:
+    """``door.allows`` by the name of a resource, once for each name."""
     known: dict[str, bool] = {}
 
-    def of(name: str) -> bool:
+    def allows(name: str) -> bool:
         found = known.get(name)
         if found is None:
-            found = known[name] = check(name)
+            found = known[name] = door.allows(context, operation, of, name)
         return found
 
-    return of
+    return allows
 
 
 def mapped(reply: Reply[Any], change: Callable[[Any], Any]) -> Reply[Any]:

@@ -234,5 +234,5 @@ def _guarded(
     guard = for_brokers(row.guard) if row.forwarded and kind == CONTROLLER else row.guard
     if door.trail is not None:
         required = frozenset((each.operation, each.of) for each in row.needs if each.note not in ALTERNATIVES)
-        guard = audited(guard, api.key, api.name, required)
+        guard = audited(guard, door.trail, api.key, api.name, required)
     return partial(guard, door, endpoint)

@@ -53,7 +53,7 @@ def metadata(
     reply: Reply[MetadataAnswer],
 ) -> None:
     """DESCRIBE on each topic, and CREATE for one that is created so."""
-    may_see = remembered(lambda name: door.allows_topic(context, Operation.DESCRIBE, name))
+    may_see = remembered(door, context, Operation.DESCRIBE)
 
     def shown(answer: MetadataAnswer) -> MetadataAnswer:
         topics = tuple(
@@ -71,7 +71,7 @@ def metadata(
     may_make: tuple[TopicQuery, ...] = allowed
     others: tuple[TopicQuery, ...] = ()
     if creates and not door.allows_cluster(context, Operation.CREATE):
-        may_create = remembered(lambda name: door.allows_topic(context, Operation.CREATE, name))
+        may_create = remembered(door, context, Operation.CREATE)
         may_make, others = split(allowed, lambda each: each.name is None or may_create(each.name))
     parts = [dataclasses.replace(request, topics=may_make)] if may_make or not others else []
     if others:
@@ -219,8 +219,8 @@ def delete(
     if door.allows_cluster(context, Operation.DELETE):
         endpoint(request, context, reply)
         return
-    may_see = remembered(lambda name: door.allows_topic(context, Operation.DESCRIBE, name))
-    may_delete = remembered(lambda name: door.allows_topic(context, Operation.DELETE, name))
+    may_see = remembered(door, context, Operation.DESCRIBE)
+    may_delete = remembered(door, context, Operation.DELETE)
     names, kept_names = split(request.names, lambda name: may_see(name) and may_delete(name))
     refused = [
         TopicDeleted(name, error_code=UNKNOWN if may_see(name) and not door.has_topic(name) else DENIED)

@@ -110,7 +110,7 @@ def add_partitions(
         door.require_cluster(context, Operation.CLUSTER_ACTION)
         endpoint(request, context, reply)
         return
-    may_write = remembered(lambda name: door.allows_topic(context, Operation.WRITE, name))
+    may_write = remembered(door, context, Operation.WRITE)
     results: list[tuple[str, AddPartitionsAnswer]] = []
     for each in request.transactions:
         door.require_transactional_id(context, Operation.WRITE, each.transactional_id)
@@ -156,7 +156,7 @@ def describe(
     if denied and not allowed:
         reply(DescribeTransactionsAnswer(refused))
         return
-    may_see = remembered(lambda name: door.allows_topic(context, Operation.DESCRIBE, name))
+    may_see = remembered(door, context, Operation.DESCRIBE)
 
     def shown(answer: DescribeTransactionsAnswer) -> DescribeTransactionsAnswer:
         found = tuple(

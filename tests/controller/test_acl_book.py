@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fencepost.controller.acl_book import AclBook, authorize, authorize_some
+from fencepost.controller.acl_book import (
+    NAME_REMEMBERED_MAX,
+    VERDICTS_MAX,
+    AclBook,
+    authorize,
+    authorize_some,
+)
 from fencepost.controller.acl_types import (
     Acl,
     AclFilter,
@@ -147,6 +153,45 @@ def test_a_verdict_is_forgotten_when_acls_change() -> None:
     assert not authorize_some(book, SUPER, False, ALICE, HOST, W, ResourceType.TOPIC)
 
 
+def test_what_is_remembered_about_a_resource_is_forgotten_when_acls_change() -> None:
+    book, acl = book_of([]), allow(R)
+    asked = (ALICE, HOST, R, *ORDERS)
+    assert book.remembered_verdict(*asked) is None
+    book.take([AclChange(acl.acl_id, acl)], 1)
+    assert book.remembered_verdict(*asked) is True
+    others = ((BOB, HOST, R, *ORDERS), (ALICE, HOST, W, *ORDERS), (ALICE, HOST, R, ResourceType.TOPIC, "x"))
+    assert [book.remembered_verdict(*each) for each in others] == [False, False, None]
+    book.take([AclChange(acl.acl_id)], 2)
+    assert book.remembered_verdict(*asked) is None
+    book.load([(acl.acl_id, acl)], 2)
+    assert book.remembered_verdict(*asked) is True
+    book.load([], 2)
+    assert book.remembered_verdict(*asked) is None
+
+
+def test_what_is_remembered_is_of_one_question() -> None:
+    book = book_of([allow(R, host=HOST), allow(R, "other", principal=BOB)])
+    assert book.remembered_verdict(ALICE, HOST, R, *ORDERS) is True
+    for principal, host, operation, of, name in (
+        (BOB, HOST, R, *ORDERS),
+        (ALICE, "10.0.0.2", R, *ORDERS),
+        (ALICE, HOST, W, *ORDERS),
+        (ALICE, HOST, R, ResourceType.GROUP, "orders"),
+        (ALICE, HOST, R, ResourceType.TOPIC, "other"),
+    ):
+        assert not book.remembered_verdict(principal, host, operation, of, name)
+
+
+def test_a_bounded_number_of_short_names_is_remembered() -> None:
+    book = book_of([allow(R, "*")])
+    for number in range(VERDICTS_MAX + 1):
+        assert book.remembered_verdict(ALICE, HOST, R, ResourceType.TOPIC, str(number))
+    assert len(book._remembered) == 1
+    for length in (NAME_REMEMBERED_MAX, NAME_REMEMBERED_MAX + 1):
+        assert book.remembered_verdict(ALICE, HOST, R, ResourceType.TOPIC, "x" * length)
+    assert len(book._remembered) == 2
+
+
 NAMES = ["*", "a", "ab", "abc", "b", "ba"]
 acls = st.builds(
     Acl,
@@ -187,6 +232,9 @@ def test_the_index_decides_as_the_model(
             kept.pop(acl, None)
             change = AclChange(acl.acl_id)
         book.take([change], number)
+        expected = allowed(list(kept), frozenset(), False, principal, host, operation, resource)
+        remembered = book.remembered_verdict(principal, host, operation, *resource)
+        assert bool(remembered) is expected, "a change was answered from memory"
     asked = (SUPER, allow_if_no_acl, principal, host, operation, resource)
     assert authorize(book, *asked) is allowed(list(kept), *asked)
     again = book_of(list(kept))

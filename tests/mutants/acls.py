@@ -79,8 +79,8 @@ ACL_MUTANTS: Final = (
         "acl-deny-after-allow",
         "an ACL that denies wins over one that allows",
         "controller/acl_book.py",
-        "    return not bits & _DENIES[operation] and bool(bits & _ALLOWS[operation])\n",
-        "    return bool(bits & _ALLOWS[operation])\n",
+        "        return not bits & _DENIES[operation] and bool(bits & _ALLOWS[operation])\n",
+        "        return bool(bits & _ALLOWS[operation])\n",
         (BOOK + "test_authorize", NEEDS + "test_a_denial_wins"),
     ),
     Mutant(
@@ -106,6 +106,56 @@ ACL_MUTANTS: Final = (
         "        return allow_if_no_acl\n",
         "        return True\n",
         (BOOK + "test_authorize", BOOK + "test_without_an_acl_for_the_resource_the_setting_counts"),
+    ),
+    Mutant(
+        "acl-door-default-open",
+        "a door answers for a resource without ACLs by the setting",
+        "broker/access/door.py",
+        "            found = rules.allow_if_no_acl if verdict is None else verdict\n",
+        "            found = True if verdict is None else verdict\n",
+        (NEEDS + "test_without_an_acl_it_is_refused_and_the_endpoint_is_not_called",),
+    ),
+    *(
+        Mutant(
+            f"acl-remembered-when-one-is-{name}",
+            "what is remembered of a resource is forgotten when an ACL changes",
+            "controller/acl_book.py",
+            f"{head}        self._remembered.clear()\n",
+            head,
+            (BOOK + "test_what_is_remembered_about_a_resource_is_forgotten_when_acls_change",),
+        )
+        for name, head in (
+            ("added", "    def _add(self, acl_id: UUID, acl: Acl) -> None:\n"),
+            ("removed", "    def _remove(self, acl_id: UUID) -> None:\n"),
+        )
+    ),
+    *(
+        Mutant(
+            f"acl-remembered-for-every-{what}",
+            "what is remembered is of one principal, host, operation and resource",
+            "controller/acl_book.py",
+            "            return self._remembered[question]\n",
+            f"            return {{q[:{at}] + q[{at + 1}:]: v for q, v in self._remembered.items()}}"
+            f"[question[:{at}] + question[{at + 1}:]]\n",
+            (BOOK + "test_what_is_remembered_is_of_one_question",),
+        )
+        for at, what in enumerate(("principal", "host", "operation", "type", "name"))
+    ),
+    Mutant(
+        "acl-remembered-without-end",
+        "a bounded number of verdicts is remembered",
+        "controller/acl_book.py",
+        "            if len(self._remembered) >= VERDICTS_MAX:\n",
+        "            if False:\n",
+        (BOOK + "test_a_bounded_number_of_short_names_is_remembered",),
+    ),
+    Mutant(
+        "acl-long-names-remembered",
+        "names that no topic has are not remembered",
+        "controller/acl_book.py",
+        "        if len(name) <= NAME_REMEMBERED_MAX:\n",
+        "        if True:\n",
+        (BOOK + "test_a_bounded_number_of_short_names_is_remembered",),
     ),
     Mutant(
         "acl-describe-denied-by-read",

@@ -37,24 +37,27 @@ TRAIL_MUTANTS: Final = (
         "trail-administration-too-late",
         "an administrative request has its line before it is carried out",
         AUDITED,
-        "            _write(door, context, name, required)\n            endpoint(request, context, reply)\n",
-        "            endpoint(request, context, reply)\n            _write(door, context, name, required)\n",
+        "            if noted:\n                _write(trail, noted, context, name, required)\n"
+        "            endpoint(request, context, reply)\n",
+        "            endpoint(request, context, reply)\n"
+        "            if noted:\n                _write(trail, noted, context, name, required)\n",
         (TRAIL + "test_what_changes_the_cluster_is_written_before_it_is_done",),
     ),
     Mutant(
         "trail-of-what-is-left-out",
         "what an answer leaves out was not denied",
         AUDITED,
-        "            _write(door, context, name, required)\n            endpoint(request, context, reply)\n",
-        "            endpoint(request, context, reply)\n",
+        "            noted, door.noted = door.noted, None\n            if noted:\n"
+        "                _write(trail, noted, context, name, required)\n            endpoint(",
+        "            endpoint(",
         (TRAIL + "test_what_a_list_leaves_out_is_not_denied",),
     ),
     Mutant(
         "trail-refused-whole-unwritten",
         "a request that is refused for the cluster was denied",
         AUDITED,
-        "            _write(door, context, name, None)\n",
-        "",
+        "            needed = None\n",
+        "            pass\n",
         (TRAIL + "test_a_request_with_alternatives_that_is_refused_is_denied",),
     ),
 )

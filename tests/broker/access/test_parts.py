@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from fencepost.broker.access.door import AuthorizerRules, Door, host_of
+from fencepost.broker.access.door import AuthorizerRules, Door
 from fencepost.controller.acl_book import AclBook
 from fencepost.controller.acl_errors import ClusterOperationDenied, TransactionalIdAuthorizationFailed
 from fencepost.controller.acl_types import Acl, Operation, Permission, ResourceType
@@ -319,7 +319,7 @@ def test_without_acls_super_users_alone_are_served() -> None:
     ("peer", "host"), [("127.0.0.1:9092", "127.0.0.1"), ("[::1]:9092", "::1"), ("::1:9092", "::1")]
 )
 def test_hosts_are_addresses(peer: str, host: str) -> None:
-    assert host_of(Context("User:a", "X", None, peer)) == host
+    assert Context("User:a", "X", None, peer).host == host
 
 
 def test_the_host_of_an_acl_is_the_connection_s() -> None:
