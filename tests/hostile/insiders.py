@@ -8,15 +8,17 @@ Absent      what a principal without rights requests is requested again with nam
             the same, so it does not say what is there. Ids of topics aside: one that is there has 29.
 Reach       the last principal lacks nothing of its set, and an operator may alter and describe the cluster:
             what their requests never bring about proves nothing. 100,000 requests are a quarter of an hour.
+Rounds      of ROUND requests, each to a new node. A file keeps what they found, for a campaign that goes on.
 """
 
 import asyncio
+import json
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import click
 
@@ -40,6 +42,8 @@ QUIET_S: Final = 0.05  # after a batch, for what may be parked
 PARKED: Final = frozenset((1, 9, 11, 14, 22, 20024, 20029))  # keys whose answer may take long, or never come
 OPERATORS_SHARE: Final = 0.04  # of the batches
 SAID_EVERY: Final = 1_000
+ROUND: Final = 5_000  # requests to one node
+ROUNDS_MAX: Final = 1_000
 OFFSETS: Final = "__consumer_offsets"
 ABSENT: Final = "absent"
 LISTENERS: Final[dict[ListenerKind, str]] = {BROKER: "PLAINTEXT", CONTROLLER: "CONTROLLER"}
@@ -268,16 +272,47 @@ async def campaign(count: int, seed: int, say: Callable[[str], None] = lambda _l
             return insiders
 
 
+class Round(NamedTuple):
+    """What a part of a campaign found: a node of its own, and a seed of its own."""
+
+    sent: int
+    answered: int
+    reached: dict[str, int]
+    broken: list[str]
+
+
+def rounds(count: int, seed: int, kept: Path | None, say: Callable[[str], None]) -> list[Round]:
+    """The rounds of a campaign; those that ``kept`` has are not run again."""
+    lines = kept.read_text("utf-8").splitlines() if kept is not None and kept.exists() else []
+    found = [Round(**each) for each in map(json.loads, lines)]
+    while (sent := sum(each.sent for each in found)) < count:
+        number = len(found)
+        say(f"round {number} of seed {seed}, after {sent} requests")
+        insiders = asyncio.run(campaign(min(ROUND, count - sent), seed * ROUNDS_MAX + number, say))
+        answered = sum(insiders.answered.values())
+        found.append(Round(insiders.sent, answered, dict(insiders.reached), insiders.broken))
+        if kept is not None:
+            with kept.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(found[-1]._asdict()) + "\n")
+    return found
+
+
 @click.command()
-@click.option("--requests", type=click.IntRange(1), default=100_000, show_default=True)
+@click.option("--requests", type=click.IntRange(1, ROUND * ROUNDS_MAX), default=100_000, show_default=True)
 @click.option("--seed", type=int, default=1, show_default=True)
-def main(requests: int, seed: int) -> None:
+@click.option("--kept", type=click.Path(dir_okay=False, path_type=Path), help="A file; goes on from there.")
+def main(requests: int, seed: int, kept: Path | None) -> None:
     """Send REQUESTS, made from SEED. Exit status 0: nothing was learned or done without a right."""
-    insiders = asyncio.run(campaign(requests, seed, click.echo))
-    click.echo(f"{insiders.sent} requests, {sum(insiders.answered.values())} answered; {insiders.reached}")
-    missed = list(unreached(insiders))
-    if insiders.broken or missed:
-        raise click.ClickException(f"{len(insiders.broken)} broken; never reached: {missed}")
+    found = rounds(requests, seed, kept, click.echo)
+    reached: Counter[str] = Counter()
+    for each in found:
+        reached.update(each.reached)
+    sent, answered = sum(each.sent for each in found), sum(each.answered for each in found)
+    broken = [line for each in found for line in each.broken]
+    click.echo(f"{sent} requests in {len(found)} rounds, {answered} answered; {reached}")
+    missed = [each for each in (*EFFECTS, *LEARNED, *OF_THE_CLUSTER) if not reached[each]]
+    if broken or missed:
+        raise click.ClickException(f"{len(broken)} broken; never reached: {missed}")
     click.echo("held")
 
 
