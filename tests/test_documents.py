@@ -221,7 +221,7 @@ OTHERS_NAMES: Final = {
     *("PYSPARK_DRIVER_PYTHON", "rdkafka_txnmgr", "read_json"),
     *("stored_files", "stored_record_batches"),  # that an example of SQL names itself
     "test_each_order_arrives_once",  # as does one of a test
-    *("bash_source", "zsh_source", "fish_source"),  # of click
+    *("bash_source", "child_process", "zsh_source", "fish_source"),  # of click
     "KAFKA_HEAP_OPTS",  # of a JVM
     "job_name",  # of Prometheus
     "scrape_configs",

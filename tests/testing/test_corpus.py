@@ -1,13 +1,14 @@
 """The corpus of known bugs: what it has, and that the kit tells a wrong application from a right one."""
 
 import re
-from pathlib import Path
 
 import pytest
 
+from tests.clients.players import ROOT
 from tests.testing.corpus.__main__ import CASES, main
+from tests.testing.corpus.how_to import HOW_TOS
 
-PAGE = (Path(__file__).parents[2] / "docs" / "testing.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "testing.md").read_text("utf-8")
 
 
 def test_it_has_twenty_bugs_and_the_page_lists_them() -> None:
@@ -24,6 +25,17 @@ def test_it_has_twenty_bugs_and_the_page_lists_them() -> None:
     assert {case.library for case in CASES} == libraries
     listed = re.findall(r"^\| `([a-z-]+)` \| ([\w. -]+) \| (.+) \| (.+) \|$", PAGE, re.MULTILINE)
     assert listed == [(case.name, case.library, case.bug, case.way) for case in CASES]
+
+
+def test_the_how_to_pages_have_the_files_that_are_run_and_the_versions_that_are_fetched() -> None:
+    blocks = re.compile(r"^```(?:java|go|js|sh)$", re.MULTILINE)
+    for page in HOW_TOS:
+        assert len(page.files) == len(blocks.findall(page.text)) == 2, page.name
+        assert page.command.startswith("fencepost fault run --topic orders ")
+        assert f"make kit-corpus ARGS='--only {page.name}'" in page.text
+    (java,) = re.findall(r"<dependency>.*?</dependency>", HOW_TOS[0].text, re.DOTALL)
+    pom = (ROOT / "tests/clients/java/pom.xml").read_text("utf-8")
+    assert "".join(java.split()) in "".join(pom.split())
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""``python -m tests.testing.corpus``: known exactly-once bugs, each found by a test of the kit.
+"""``python -m tests.testing.corpus``: known exactly-once bugs, each found by a test of the kit; how-to pages.
 
 Table    bug, library, seconds until it was found, the longest of the right application's runs.
 Options  --runs N of each right application (1); --only NAME; --nodes N (3).
@@ -16,6 +16,7 @@ from fencepost.cluster.console import table
 from fencepost.testing import Cluster, RunningCluster
 from tests.clients.players import NotHere
 from tests.testing.corpus.copying import COPYING
+from tests.testing.corpus.how_to import HOW_TOS, HowTo
 from tests.testing.corpus.other_clients import OTHERS
 from tests.testing.corpus.other_languages import OTHER_LANGUAGES
 from tests.testing.corpus.producing import PRODUCING
@@ -73,21 +74,41 @@ def row(cluster: RunningCluster, case: Case, runs: int) -> tuple[bool, tuple[obj
     return is_well, cells
 
 
+def page_row(page: HowTo) -> tuple[bool, tuple[object, ...]]:
+    """The same of a page, whose application is right."""
+    try:
+        cells = ("1 of 1", f"{page.run():.1f} s", "")
+    except NotHere as reason:
+        return True, (page.name, page.library, "NOT RUN", "", "", str(reason))
+    except Exception:  # noqa: BLE001  (as above)
+        traceback.print_exc()
+        return False, (page.name, page.library, "", "0 of 1", "", "")
+    return True, (page.name, page.library, "", *cells)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run them on one cluster and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--runs", type=int, default=1)
-    parser.add_argument("--only", action="append", choices=[case.name for case in CASES])
+    parser.add_argument("--only", action="append", choices=[each.name for each in (*CASES, *HOW_TOS)])
     parser.add_argument("--nodes", type=int, default=3)
     chosen = parser.parse_args(arguments)
     rows, is_well = [], True
-    with Cluster(chosen.nodes, faults=True, config={"group.min.session.timeout.ms": 1000}) as cluster:
-        for case in CASES:
-            if chosen.only is None or case.name in chosen.only:
-                well, cells = row(cluster, case, chosen.runs)
-                sys.stderr.write(f"{'' if well else 'NOT WELL: '}{cells[0]}\n")
-                rows.append(cells)
-                is_well = is_well and well
+
+    def add(well: bool, cells: tuple[object, ...]) -> None:
+        nonlocal is_well
+        sys.stderr.write(f"{'' if well else 'NOT WELL: '}{cells[0]}\n")
+        rows.append(cells)
+        is_well = is_well and well
+
+    cases = [each for each in CASES if chosen.only is None or each.name in chosen.only]
+    if cases:
+        with Cluster(chosen.nodes, faults=True, config={"group.min.session.timeout.ms": 1000}) as cluster:
+            for case in cases:
+                add(*row(cluster, case, chosen.runs))
+    for page in HOW_TOS:
+        if chosen.only is None or page.name in chosen.only:
+            add(*page_row(page))
     heads = ("CASE", "LIBRARY", "FOUND IN", "RIGHT ONE PASSES", "LONGEST", "BUG")
     sys.stdout.write(table(heads, rows) + "\n")
     return 0 if is_well else 1
