@@ -1,7 +1,8 @@
 """Kafka Streams, exactly_once_v2: two instances of two threads count words while they and nodes are killed.
 
-Killed     in turn: an instance (SIGKILL), the leader, an instance stopped for longer than its session, and an
-           instance whose state is removed, so that its stores come back from their changelogs.
+Struck     in rounds, each in another order (STREAMS_SEED): an instance killed (SIGKILL); the leader, and any
+           node, killed; an instance paused (SIGSTOP) for longer than its session; both instances killed, the
+           state of one removed, so that its stores come back from their changelogs.
 Right      the counts of each word are 1, 2, 3, ... once each, and its windows add up to the last of them.
 Fetched    by Maven into .clients, once.
 """
@@ -20,6 +21,7 @@ from typing import Any, Final
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 
 from fencepost.client.read_back import READ_COMMITTED, consumer_settings
+from fencepost.records.types import NodeId
 from tests.clients.players import FETCHED, HERE, copied, need
 from tests.clients.stories import StoryFailed, expect
 from tests.harness.nodes import Nodes, wait_for
@@ -27,11 +29,14 @@ from tests.harness.nodes import Nodes, wait_for
 NAME: Final = "kafka-streams"
 VERSION: Final = "4.3.1"
 SECONDS: Final = float(os.environ.get("STREAMS_SECONDS", "40"))
+SEED: Final = int(os.environ.get("STREAMS_SEED", "1"))
+STRUCK_S: Final = 3.0  # an instance or a node is away
+CALM_S: Final = 5.0  # after each strike
 WORDS: Final = [f"word{number}" for number in range(40)]
 PARTITIONS: Final = 4
 PAUSE_S: Final = 8.0  # longer than the session of Counts.java
-DONE_S_MAX: Final = 180.0
-STARTED_S_MAX: Final = 90.0
+DONE_S_MAX: Final = 300.0
+STARTED_S_MAX: Final = 240.0  # two virtual machines beside other work
 
 
 class Instance:
@@ -69,12 +74,12 @@ class Instance:
 class Feed:
     """Lines of words, written while the story goes on."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, rng: random.Random) -> None:
         self.counts: Counter[str] = Counter()
         self._producer = Producer(
             {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5}
         )
-        self._rng = random.Random(1)
+        self._rng = rng
 
     def go_on(self, seconds: float) -> None:
         until_s = time.monotonic() + seconds
@@ -103,41 +108,77 @@ def counted_once(cluster: Nodes, logs: Path) -> str:
         for each in instances:
             stack.callback(each.end)
             each.start()
-        feed = Feed(cluster.bootstrap)
+        rng = random.Random(SEED)
+        feed = Feed(cluster.bootstrap, rng)
         for each in instances:
             wait_for(f"Streams runs, see {each.folder}", each.is_running, STARTED_S_MAX)
-        _play(cluster, instances, feed, SECONDS)
+        strikes = _play(cluster, instances, feed, rng)
         feed.end()
         wait_for(
             f"all is counted, see {logs}/{application}-*",
             lambda: _totals(_values(cluster.bootstrap, "counted")) == feed.counts,
             DONE_S_MAX,
         )
-        return _judged(cluster.bootstrap, feed.counts)
+        times = ", ".join(f"{number} x {name}" for name, number in sorted(strikes.items()))
+        return f"{_judged(cluster.bootstrap, feed.counts)}; {times}"
 
 
-def _play(cluster: Nodes, instances: list[Instance], feed: Feed, seconds: float) -> None:
-    first, second = instances
-    each_s = seconds / 5
-    feed.go_on(each_s)
-    first.send(signal.SIGKILL)
-    feed.go_on(each_s / 2)
-    first.start()
-    leader = cluster.leader()
-    cluster.kill(leader)
-    feed.go_on(each_s / 2)
-    cluster.start(leader)
-    feed.go_on(each_s)
-    second.send(signal.SIGSTOP)
+def _play(cluster: Nodes, instances: list[Instance], feed: Feed, rng: random.Random) -> Counter[str]:
+    """Strike for so long. How often each strike fell."""
+    struck: Counter[str] = Counter()
+    feed.go_on(CALM_S)
+    until_s = time.monotonic() + SECONDS
+    while time.monotonic() < until_s:
+        for name in rng.sample(sorted(STRIKES), len(STRIKES)):
+            STRIKES[name](cluster, rng.sample(instances, len(instances)), feed, rng)
+            struck[name] += 1
+            feed.go_on(CALM_S)
+    return struck
+
+
+def _kill_one(_cluster: Nodes, instances: list[Instance], feed: Feed, _rng: random.Random) -> None:
+    instances[0].send(signal.SIGKILL)
+    feed.go_on(STRUCK_S)
+    instances[0].start()
+
+
+def _pause_one(_cluster: Nodes, instances: list[Instance], feed: Feed, _rng: random.Random) -> None:
+    instances[0].send(signal.SIGSTOP)
     feed.go_on(PAUSE_S)
-    second.send(signal.SIGCONT)
-    feed.go_on(each_s)
+    instances[0].send(signal.SIGCONT)
+
+
+def _remove_state(_cluster: Nodes, instances: list[Instance], _feed: Feed, _rng: random.Random) -> None:
     for each in instances:
         each.send(signal.SIGKILL)
-    shutil.rmtree(first.folder / "state")
+    state = instances[0].folder / "state"
+    if state.exists():  # it may not have come so far since the last time
+        shutil.rmtree(state)
     for each in instances:
         each.start()
-    feed.go_on(each_s)
+
+
+def _kill_leader(cluster: Nodes, _instances: list[Instance], feed: Feed, _rng: random.Random) -> None:
+    _kill_node(cluster, feed, cluster.leader())
+
+
+def _kill_any(cluster: Nodes, _instances: list[Instance], feed: Feed, rng: random.Random) -> None:
+    _kill_node(cluster, feed, rng.choice(cluster.node_ids))
+
+
+def _kill_node(cluster: Nodes, feed: Feed, node_id: NodeId) -> None:
+    cluster.kill(node_id)
+    feed.go_on(STRUCK_S)
+    cluster.start(node_id)
+
+
+STRIKES: Final = {
+    "instance killed": _kill_one,
+    "instance paused": _pause_one,
+    "leader killed": _kill_leader,
+    "node killed": _kill_any,
+    "state removed": _remove_state,
+}
 
 
 def _judged(bootstrap: str, expected: Counter[str]) -> str:

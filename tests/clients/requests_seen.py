@@ -7,6 +7,7 @@ the key and the version of every request.
     SPARK_RECORDS=20000 python -m tests.clients.requests_seen [--only kafka-streams] [--seconds 40]
 """
 
+import random
 import socket
 import struct
 import subprocess
@@ -136,7 +137,7 @@ def streams(bootstrap: str, direct: str, folder: Path, seconds: float) -> None:
     command = ["java", "-Xmx256m", "-cp", f"{jars}/*", str(HERE / "streams/Counts.java")]
     cluster: Any = Named(bootstrap)
     instances = [kafka_streams.Instance(command, folder / f"{each}", cluster, "counts") for each in (1, 2)]
-    feed = kafka_streams.Feed(direct)
+    feed = kafka_streams.Feed(direct, random.Random(1))
     with ExitStack() as stack:
         for each in instances:
             stack.callback(each.end)
