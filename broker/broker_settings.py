@@ -1,6 +1,7 @@
 """This broker's settings: of its properties, and those that are set for it, or for all, while it runs.
 
-Learned     each heartbeat's answer has a digest of what is set while it runs; another one is asked for.
+Learned     each heartbeat's answer has a digest of what is set while it runs; another one is asked for. What
+            this version does not know is passed over, and named in the log.
 Described   without what is secret. What cannot change while a broker runs is read-only. Topics have their
             defaults from here, so what clients read of a topic is completed here.
 Source      Kafka DynamicBrokerConfig, ConfigHelper.describeConfigs.
@@ -16,7 +17,7 @@ from structlog.typing import FilteringBoundLogger
 
 from fencepost.broker.partitions import Partitions
 from fencepost.broker.retry import CALL_FAILURES, Retry
-from fencepost.controller.broker_configs import ALL_BROKERS, CHANGEABLE
+from fencepost.controller.broker_configs import ALL_BROKERS, CHANGEABLE, digest_of_layers
 from fencepost.controller.errors import ErrorCode
 from fencepost.controller.topic_configs import (
     SOURCE_BROKERS,
@@ -92,9 +93,9 @@ class BrokerSettings:
             return await self._refresh()
 
     async def _refresh(self) -> bool:
-        announced = self._announced
         changed: NodeDefaults = ()
-        if announced != NOT_SENT:
+        digest = NOT_SENT
+        if self._announced != NOT_SENT:
             resource = ConfigResource(BROKER_RESOURCE, str(self.broker_id))
             request = DescribeConfigs((resource,), with_synonyms=True)
             try:
@@ -105,11 +106,28 @@ class BrokerSettings:
             (row,) = answer.results
             if row.error_code != ErrorCode.NONE:
                 return False  # not registered any more: the next registration has a heartbeat
-            changed = tuple((each.name, each.synonyms) for each in row.configs if each.synonyms)
+            layers = tuple((each.name, each.synonyms) for each in row.configs if each.synonyms)
+            digest = digest_of_layers(
+                layers
+            )  # they may be newer than what was announced, or were so for a moment
+            changed = tuple(self._obeyed(layers))
         self._retry.succeeded()
-        self._digest = announced
+        self._digest = digest
         self._take(changed)
         return True
+
+    def _obeyed(self, layers: NodeDefaults) -> Iterator[tuple[str, tuple[ConfigSynonym, ...]]]:
+        """What this version obeys. A newer controller may have settings and values that it does not know."""
+        unknown = []
+        for name, every in layers:
+            setting = CHANGEABLE.get(name)
+            known = tuple(each for each in every if setting and setting.accepts(each.value or ""))
+            if known != every:
+                unknown.append(name)
+            if known:
+                yield name, known
+        if unknown:
+            self._log.warning("broker_settings_not_obeyed", unknown_here=unknown)
 
     def _take(self, changed: NodeDefaults) -> None:
         values = [(name, synonyms[0].value) for name, synonyms in changed]

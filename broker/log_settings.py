@@ -12,7 +12,7 @@ from typing import Any, Final
 from fencepost.broker.log.shapes import LogConfig
 from fencepost.broker.partition import Partition
 from fencepost.controller.topic_configs import CLEANUP_POLICY, SETTINGS, SOURCE_TOPIC
-from fencepost.controller.topics import TopicConfig
+from fencepost.controller.topics import TopicConfig, configs_digest
 from fencepost.records.compression import BY_NAME
 from fencepost.settings.config import NodeConfig
 
@@ -107,12 +107,13 @@ class LogSettings:
         partition.is_configured = self.is_complete and partition.topic_id in self._topics
 
     def digest(self, topic_id: uuid.UUID) -> int | None:
-        """Of the topic's settings, as they were taken last."""
+        """Of the topic's settings as they were taken last, whatever had been announced before."""
         return self._topics.get(topic_id, (None,))[0]
 
-    def configure(self, topic_id: uuid.UUID, digest: int, settings: Iterable[TopicConfig]) -> None:
+    def configure(self, topic_id: uuid.UUID, settings: Iterable[TopicConfig]) -> None:
         """What a topic sets."""
         own = tuple(each for each in settings if each.source == SOURCE_TOPIC)
+        digest = configs_digest(tuple(sorted((each.name, each.value) for each in own)))
         self._topics[topic_id] = digest, own
         self._of_topics[topic_id] = with_topic_settings(self._own, own)
 

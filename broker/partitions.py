@@ -115,19 +115,19 @@ class Partitions:
         if found:
             self._log.info("logs_recovered", partitions=len(found), offline=len(self._offline))
 
-    def unconfigured(self, topics: Iterable[TopicMetadata]) -> dict[str, tuple[uuid.UUID, int]]:
-        """By name, id and digest of those topics with a partition here whose settings are not known."""
+    def unconfigured(self, topics: Iterable[TopicMetadata]) -> dict[str, uuid.UUID]:
+        """By name, the ids of those topics with a partition here whose settings are not known."""
         return {
-            topic.name: (topic.topic_id, topic.configs_digest)
+            topic.name: topic.topic_id
             for topic in topics
             if topic.error_code == 0 and topic.name is not None and topic.topic_id is not None
             if self._settings.digest(topic.topic_id) != topic.configs_digest
             if any(self.broker_id in each.replica_nodes for each in topic.partitions)
         }
 
-    def configure(self, topic_id: uuid.UUID, digest: int, settings: Iterable[TopicConfig]) -> None:
+    def configure(self, topic_id: uuid.UUID, settings: Iterable[TopicConfig]) -> None:
         """The settings of a topic, for its logs that are open and those that will be."""
-        self._settings.configure(topic_id, digest, settings)
+        self._settings.configure(topic_id, settings)
         for partition in self._by_id.get(topic_id, _NONE_HERE).values():
             self._settings.apply_to(partition)
 

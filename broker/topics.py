@@ -177,7 +177,7 @@ class TopicCache:
         ``may_make``: this broker was unfenced when the question was sent. Before, what the controller knows
         of its directories may be of the process that had the broker's id until now.
         """
-        found: dict[str, tuple[uuid.UUID, int]] = {}
+        found: dict[str, uuid.UUID] = {}
         for start in range(0, len(topics), TOPICS_AT_ONCE_MAX):
             if start:
                 await asyncio.sleep(0)
@@ -194,7 +194,7 @@ class TopicCache:
                 return  # a log that took records under other settings than its topic's would be worse
             for each in answer.results:
                 if each.error_code == ErrorCode.NONE and each.name in found:
-                    self._partitions.configure(*found[each.name], each.configs)
+                    self._partitions.configure(found[each.name], each.configs)
         await self._partitions.host(topics, may_make=may_make)
 
     async def _ask(self, request: Metadata) -> list[TopicMetadata] | None:

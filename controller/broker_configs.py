@@ -57,10 +57,17 @@ def digest_of(view: View, broker_id: BrokerId) -> int:
 
     -1 below the log level that keeps them.
     """
-    if not levels.keeps_broker_configs(view):
-        return -1
-    one, every = find(view, str(broker_id)), find(view, ALL_BROKERS)
+    return digest_of_layers(layers(view, broker_id)) if levels.keeps_broker_configs(view) else -1
+
+
+def digest_of_layers(found: NodeDefaults) -> int:
+    """As ``digest_of``, of what a broker read of its settings."""
+    one, every = _of_source(found, SOURCE_BROKER), _of_source(found, SOURCE_BROKERS)
     return configs_digest((*one, *(("", ""), *every))) & INT64_MAX if one or every else 0
+
+
+def _of_source(found: NodeDefaults, source: int) -> tuple[tuple[str, str | None], ...]:
+    return tuple((name, each.value) for name, every in found for each in every if each.source == source)
 
 
 def layers(view: View, broker_id: BrokerId | None) -> NodeDefaults:

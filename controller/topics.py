@@ -210,7 +210,7 @@ def collision_key(name: str) -> str | None:
 
 
 @lru_cache(maxsize=1_000)  # most topics have the settings of some others
-def configs_digest(configs: tuple[tuple[str, str], ...]) -> int:
+def configs_digest(configs: tuple[tuple[str, str | None], ...]) -> int:
     """A number, of 64 bits with a sign, that other settings do not have; 0: none are set.
 
     A broker that has seen another one reads the topic's settings anew.

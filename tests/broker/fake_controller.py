@@ -15,13 +15,15 @@ from types import TracebackType
 from typing import Any, Final
 
 import structlog
+from msgspec import structs
 from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
+from fencepost.controller.broker_configs import digest_of_layers
 from fencepost.controller.brokers import Heartbeat, HeartbeatStatus, RegisterBroker
 from fencepost.controller.errors import ApiError, ErrorCode
 from fencepost.controller.producer_ids import AllocateProducerIds, ProducerIdBlock
-from fencepost.controller.topics import CreateTopicsAnswer, DeleteTopicsAnswer, TopicConfig
+from fencepost.controller.topics import CreateTopicsAnswer, DeleteTopicsAnswer, TopicConfig, configs_digest
 from fencepost.controller.transactions.add_partitions import (
     AddPartitionsToTxn,
     AddPartitionsToTxnAnswer,
@@ -146,8 +148,7 @@ class FakeController:
         self.brokers: tuple[ClusterNode, ...] = ()
         self.topics: dict[str, TopicMetadata] = {}
         self.settings: dict[str, str] = {}  # of every topic
-        self.settings_digest = -1  # of what is set for the broker while it runs
-        self.broker_settings: tuple[TopicConfig, ...] = ()
+        self.broker_settings: tuple[TopicConfig, ...] | None = None  # set while it runs; None: not kept
         self.transactions: list[DescribedTransaction] = []
         self.verdict = ErrorCode.NONE  # of every partition of every transaction
         self.asked: dict[int, list[Any]] = defaultdict(list)
@@ -251,15 +252,18 @@ class FakeController:
 
     def _metadata(self, request: Metadata) -> MetadataAnswer:
         if request.topics is None:
-            return MetadataAnswer(cluster_id=CLUSTER_ID, topics=tuple(self.topics.values()))
+            return MetadataAnswer(cluster_id=CLUSTER_ID, topics=tuple(map(self._shown, self.topics.values())))
         return MetadataAnswer(cluster_id=CLUSTER_ID, topics=tuple(map(self._topic, request.topics)))
 
     def _topic(self, query: TopicQuery) -> TopicMetadata:
         for topic in self.topics.values():
             if query.name == topic.name or (query.name is None and query.topic_id == topic.topic_id):
-                return topic
+                return self._shown(topic)
         code = ErrorCode.UNKNOWN_TOPIC_ID if query.name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return TopicMetadata(name=query.name, topic_id=query.topic_id, error_code=code)
+
+    def _shown(self, topic: TopicMetadata) -> TopicMetadata:
+        return structs.replace(topic, configs_digest=configs_digest(tuple(sorted(self.settings.items()))))
 
     def _describe_configs(self, request: DescribeConfigs) -> DescribeConfigsAnswer:
         settings = tuple(TopicConfig(name, value, 1) for name, value in self.settings.items())
@@ -268,7 +272,7 @@ class FakeController:
                 ConfigsDescribed(
                     each.resource_type,
                     each.name,
-                    self.broker_settings if each.resource_type == BROKER_RESOURCE else settings,
+                    self.broker_settings or () if each.resource_type == BROKER_RESOURCE else settings,
                 )
                 for each in request.resources
             )
@@ -319,7 +323,10 @@ class FakeController:
 
     def _heartbeat(self, request: Heartbeat) -> HeartbeatStatus:
         answer = LET_GO if request.want_shut_down else UNFENCED
-        return replace(answer, settings_digest=self.settings_digest)
+        if self.broker_settings is None:
+            return answer
+        layers = tuple((each.name, each.synonyms) for each in self.broker_settings)
+        return replace(answer, settings_digest=digest_of_layers(layers))
 
     def _allocate(self, request: AllocateProducerIds) -> ProducerIdBlock:
         first = self.next_id

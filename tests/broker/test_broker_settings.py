@@ -4,8 +4,6 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from msgspec import structs
-
 from fencepost.controller.errors import ErrorCode
 from fencepost.controller.topic_configs import SOURCE_BROKER, SOURCE_BROKERS
 from fencepost.controller.topics import TOPIC_RESOURCE, ConfigSynonym, TopicConfig
@@ -83,7 +81,6 @@ def test_what_is_set_while_a_broker_runs_is_obeyed_with_the_next_heartbeat(tmp_p
             on.controller.broker_settings = changed(
                 ("log.retention.ms", "50", SOURCE_BROKER), ("message.max.bytes", "200", SOURCE_BROKERS)
             )
-            on.controller.settings_digest = 5
             await until(lambda: partition.log.config.retention_ms == 50)
             (row,) = await produced(on, produce(batch(b"b" * 300)))
             assert row.error_code == ErrorCode.MESSAGE_TOO_LARGE
@@ -91,9 +88,8 @@ def test_what_is_set_while_a_broker_runs_is_obeyed_with_the_next_heartbeat(tmp_p
             own = [each for each in requests if each.resources[0].resource_type == BROKER_RESOURCE]
             assert own == [DescribeConfigs((ConfigResource(BROKER_RESOURCE, "1"),), with_synonyms=True)]
             on.controller.settings = {"retention.ms": "60"}
-            on.controller.topics[TOPIC] = structs.replace(on.controller.topics[TOPIC], configs_digest=9)
             assert await on.broker._data.topics.refresh()
-            on.controller.broker_settings, on.controller.settings_digest = (), 0
+            on.controller.broker_settings = ()
             await until(lambda: partition.log.config.message_bytes_max > 200)
             assert partition.log.config.retention_ms == 60
             names = [each["settings"] for each in on.events("broker_settings_changed")]
@@ -107,7 +103,7 @@ def test_synonyms_say_all_that_a_setting_could_have_been(tmp_path: Path) -> None
         async with hosting(tmp_path, HERE, log_retention_ms=7_000) as on:
             own, every = (ConfigSynonym("log.retention.ms", *each) for each in (("5", 2), ("6", 3)))
             row = TopicConfig("log.retention.ms", "5", SOURCE_BROKER, synonyms=(own, every))
-            on.controller.broker_settings, on.controller.settings_digest = (row,), 5
+            on.controller.broker_settings = (row,)
             settings = on.broker._data.own_settings
             await until(lambda: bool(settings._changed))
             wanted = ("log.retention.ms", "retention.ms")
@@ -131,11 +127,36 @@ def test_synonyms_say_all_that_a_setting_could_have_been(tmp_path: Path) -> None
     play(story)
 
 
+def test_a_newer_controllers_settings_are_passed_over_and_named(tmp_path: Path) -> None:
+    """Neither obeyed nor described: settings and values of a later day, and what cannot change here yet."""
+
+    async def story() -> None:
+        async with hosting(tmp_path, HERE, partitions_default=3) as on:
+            policies = (("log.cleanup.policy", "archive", 2), ("log.cleanup.policy", "compact", 3))
+            policy = tuple(ConfigSynonym(*each) for each in policies)
+            on.controller.broker_settings = (
+                TopicConfig("log.cleanup.policy", "archive", SOURCE_BROKER, synonyms=policy),
+                *changed(("log.of.tomorrow", "1", SOURCE_BROKERS), ("num.partitions", "9", SOURCE_BROKER)),
+            )
+            settings = on.broker._data.own_settings
+            await until(lambda: bool(settings._changed))
+            resources = tuple(ConfigResource(BROKER_RESOURCE, name) for name in (str(HERE), ""))
+            for_it, for_all = (await on.call(DESCRIBE_CONFIGS, DescribeConfigs(resources))).results
+            found = {each.name: each.value for each in for_it.configs}
+            assert (found["log.cleanup.policy"], found["num.partitions"]) == ("compact", "3")
+            assert "log.of.tomorrow" not in found
+            assert [(each.name, each.value) for each in for_all.configs] == [policies[1][:2]]
+            (named,) = on.events("broker_settings_not_obeyed")
+            assert named["unknown_here"] == ["log.cleanup.policy", "log.of.tomorrow", "num.partitions"]
+
+    play(story)
+
+
 def test_nothing_is_taken_before_it_is_known_what_is_set_for_the_broker(tmp_path: Path) -> None:
     async def story() -> None:
         controller = FakeController()
         controller.add_topic(TOPIC, HERE)
-        controller.settings_digest = 5
+        controller.broker_settings = changed(("log.retention.ms", "50", SOURCE_BROKER))
         controller.script(DESCRIBE_CONFIGS, *[refused_for_brokers] * 1_000)
         async with stage(controller, tmp_path) as on:
             await on.broker.ready()
@@ -145,6 +166,33 @@ def test_nothing_is_taken_before_it_is_known_what_is_set_for_the_broker(tmp_path
             await until(lambda: bool(on.broker._data._partitions._settings.is_complete))
             (row,) = await produced(on, produce(batch(b"a")))
             assert row.error_code == ErrorCode.NONE
+
+    play(story)
+
+
+def test_what_was_set_for_a_moment_is_not_kept(tmp_path: Path) -> None:
+    """It was there just when the broker read its settings, and not in the heartbeats before and after."""
+
+    async def story() -> None:
+        async with hosting(tmp_path, HERE) as on:
+            await produced(on, produce(batch(b"a")))
+            (partition,) = on.broker._data._partitions
+            lasting = changed(("log.retention.ms", "5000", SOURCE_BROKER))
+            shortly = changed(("log.retention.ms", "1", SOURCE_BROKER))
+            seen: list[int] = []
+
+            def meanwhile(request: DescribeConfigs, _context: object) -> DescribeConfigsAnswer:
+                on.controller.broker_settings = shortly
+                answer = on.controller._describe_configs(request)
+                on.controller.broker_settings = lasting
+                return answer
+
+            on.controller.script(DESCRIBE_CONFIGS, meanwhile)
+            on.controller.broker_settings = lasting
+            for retention_ms in (1, 5_000):
+                await until(lambda each=retention_ms: partition.log.config.retention_ms == each)  # type: ignore[misc]
+                seen.append(partition.log.config.retention_ms)
+            assert seen == [1, 5_000]
 
     play(story)
 

@@ -3,16 +3,17 @@
 from pathlib import Path
 from typing import Final
 
-from msgspec.structs import replace
-
 from fencepost.broker.log.shapes import LogConfig
 from fencepost.broker.log_settings import with_topic_settings
 from fencepost.controller.errors import ErrorCode
 from fencepost.controller.topic_configs import SETTINGS, SOURCE_TOPIC
 from fencepost.controller.topics import NewTopic, TopicConfig
 from fencepost.records.levels import SETTINGS_OF_BROKERS
-from fencepost.wire.k32_describe_configs import DESCRIBE_CONFIGS
-from tests.broker.batches import TOPIC
+from fencepost.wire.k32_describe_configs import (
+    DESCRIBE_CONFIGS,
+    DescribeConfigs,
+    DescribeConfigsAnswer,
+)
 from tests.broker.data_stage import HERE, hosting
 from tests.broker.fake_controller import play
 from tests.controller.topic_worlds import create, world
@@ -61,14 +62,38 @@ def test_settings_are_read_anew_when_their_digest_is_another(tmp_path: Path) -> 
             topics, asked = on.broker._data.topics, on.controller.asked[DESCRIBE_CONFIGS.key]
             default = partition.log.config.message_bytes_max
             before = len(asked)
-            for digest, sizes in ((7, (100, 100)), (-8, (200, 200)), (0, (default, default))):
-                on.controller.settings = {"max.message.bytes": str(sizes[0])} if digest else {}
-                on.controller.topics[TOPIC] = replace(on.controller.topics[TOPIC], configs_digest=digest)
+            for sizes in ((100, 100), (200, 200), (default, default)):
+                is_set = sizes[0] != default
+                on.controller.settings = {"max.message.bytes": str(sizes[0])} if is_set else {}
                 found = []
                 for _ in range(2):
                     assert await topics.refresh()
                     found.append(partition.log.config.message_bytes_max)
                 assert tuple(found) == sizes
             assert len(asked) == before + 3
+
+    play(story)
+
+
+def test_what_was_set_for_a_moment_is_not_kept(tmp_path: Path) -> None:
+    """It was there just when the broker read the settings, and not when it read of their digest."""
+
+    async def story() -> None:
+        async with hosting(tmp_path, HERE) as on:
+            assert await on.broker._data.topics.refresh()
+            (partition,) = on.broker._data._partitions
+            lasting = {"retention.ms": "5000"}
+
+            def meanwhile(request: DescribeConfigs, _context: object) -> DescribeConfigsAnswer:
+                on.controller.settings = {"retention.ms": "1"}
+                answer = on.controller._describe_configs(request)
+                on.controller.settings = lasting
+                return answer
+
+            on.controller.script(DESCRIBE_CONFIGS, meanwhile)
+            on.controller.settings = lasting
+            for retention_ms in (1, 5_000):
+                assert await on.broker._data.topics.refresh()
+                assert partition.log.config.retention_ms == retention_ms
 
     play(story)

@@ -130,7 +130,7 @@ def test_compact_alone_deletes_nothing_by_age_or_size(tmp_path: Path) -> None:
             assert partition.log.start == 0
             settings["cleanup.policy"] = "compact, delete"
             changed = [TopicConfig(name, value, 1) for name, value in settings.items()]
-            on.broker._data._partitions.configure(partition.topic_id, 0, changed)
+            on.broker._data._partitions.configure(partition.topic_id, changed)
             await until(lambda: partition.log.start > 0)
 
     play(story)

@@ -268,7 +268,7 @@ def test_settings_that_come_while_a_log_is_opened_are_its_settings(
         controller.settings = {"max.message.bytes": "100"}
         controller.add_topic(TOPIC, HERE)
         topic = controller.topics[TOPIC]
-        topic_id, digest = topic.topic_id, topic.configs_digest
+        topic_id = topic.topic_id
         assert topic_id is not None
         async with controller:
             on = Stage(controller, config_for(controller, tmp_path))
@@ -280,7 +280,7 @@ def test_settings_that_come_while_a_log_is_opened_are_its_settings(
 
             def known() -> None:
                 partitions = on.broker._data._partitions
-                partitions.configure(topic_id, digest, (TopicConfig("max.message.bytes", "100", 1),))
+                partitions.configure(topic_id, (TopicConfig("max.message.bytes", "100", 1),))
                 partitions.set_own(())
                 monkeypatch.setattr(partitions, "set_own", lambda _settings: None)
 

@@ -123,7 +123,7 @@ def test_settings_of_a_topic_are_given_to_its_own_logs_alone(
             with monkeypatch.context() as patch:
                 patch.setattr(Partitions, "__iter__", lambda _self: pytest.fail("it looks at all of them"))
                 assert other.topic_id is not None
-                partitions.configure(other.topic_id, 1, (TopicConfig("max.message.bytes", "100", 1),))
+                partitions.configure(other.topic_id, (TopicConfig("max.message.bytes", "100", 1),))
             sizes = {str(each): each.log.config.message_bytes_max for each in partitions}
             assert sizes["other-0"] == 100
             assert sizes[f"{TOPIC}-0"] == sizes[f"{TOPIC}-1"] > 100
