@@ -19,6 +19,8 @@ RUN_BY: Final = {
     ("how-to-python.md", 1): "test_plugin.py",
     ("how-to-python.md", 2): "test_plugin.py",
     ("how-to-python.md", 3): "test_plugin.py",
+    ("how-to-outbox.md", 0): "test_plugin.py",
+    ("how-to-outbox.md", 1): "test_plugin.py",
     ("testing.md", 0): "test_plugin.py",
     ("testing.md", 1): "test_plugin.py",
     ("testing.md", 2): "test_plugin.py",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.testing.pages import PAGES, RUN_BY, blocks, how_tos, on_a_cluster
+from tests.testing.pages import PAGES, ROOT, RUN_BY, blocks, how_tos, on_a_cluster
 
 WITH_PYTEST, WITHOUT, TLS, _ = blocks("testing.md")
 
@@ -84,14 +84,21 @@ def test_each_block_of_python_on_a_page_is_run_or_it_is_said_why_not() -> None:
     assert {(page.name, number) for page in PAGES for number in range(len(blocks(page.name)))} == set(RUN_BY)
 
 
+def test_the_page_of_the_outbox_has_the_example() -> None:
+    shop, _test = blocks("how-to-outbox.md")
+    assert shop == (ROOT / "examples/outbox/shop.py").read_text("utf-8")
+
+
 @pytest.mark.slow
 def test_right_applications_pass_while_leaders_die_and_failing_tests_are_explained(tmp_path: Path) -> None:
     (tmp_path / "test_wrong.py").write_text(WRONG)
     (tmp_path / "test_pages.py").write_text(on_a_cluster())
     for number, text in enumerate(how_tos()):
         (tmp_path / f"test_how_to_{number}.py").write_text(text)
+    for name, text in zip(("shop", "test_shop"), blocks("how-to-outbox.md"), strict=True):
+        (tmp_path / f"{name}.py").write_text(text)
     done = run_pytest(tmp_path, WITH_PYTEST + RIGHT, "--fencepost-nodes", "2")
-    assert re.search("\n1 failed, 14 passed,.* 2 errors", done.stdout), done.stdout + done.stderr
+    assert re.search("\n1 failed, 15 passed,.* 2 errors", done.stdout), done.stdout + done.stderr
     assert {"test_wrong.py"} == set(re.findall(r"^(?:FAILED|ERROR) ([\w.]+)::", done.stdout, re.MULTILINE))
     assert "fencepost: transactions" in done.stdout
     assert re.search(r"forgetful \(Ongoing\): .*", done.stdout)
