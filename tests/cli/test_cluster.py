@@ -20,7 +20,7 @@ from fencepost.cluster.lifecycle import bring_up
 from fencepost.cluster.local_cluster import LocalCluster
 from fencepost.wire.connection import Connection
 from fencepost.wire.k03_metadata import METADATA, Metadata
-from tests.harness.command import TIMEOUT_S, command, environment, fencepost, in_process, in_process_json
+from tests.harness.command import TIMEOUT_S, command, environment, in_process, in_process_json
 from tests.harness.nodes import Nodes, running_as_typed
 from tests.ports import cluster_port
 
@@ -282,22 +282,3 @@ def test_up_in_the_foreground_ends_its_nodes_when_interrupted(tmp_path: Path, nu
         child.send_signal(number)
         assert child.wait(TIMEOUT_S) == 130
     assert [node["status"] for node in in_process_json("ps", "--dir", directory)["nodes"]] == ["down"]
-
-
-def test_what_up_prints(tmp_path: Path) -> None:
-    port = cluster_port()
-    said = fencepost("up", "-n", 1, "--dir", "here", "--port", port, "--detach", cwd=tmp_path)
-    again = fencepost("up", "--dir", "here", "--detach", cwd=tmp_path)
-    assert fencepost("down", "--dir", "here", cwd=tmp_path).status == 0
-    lines = said.stdout.splitlines()
-    assert lines[0].startswith("Cluster ")
-    assert "one replica" in lines[2]
-    assert lines[5] == ""
-    assert lines[6].split() == ["NODE", "ROLES", "PID", "LISTENER", "STATUS"]
-    assert lines[7].split()[0:2] == ["1", "controller,broker"]
-    assert lines[7].split()[3:] == [f"127.0.0.1:{port}", "running,", "leader"]
-    assert lines[9:] == [
-        f"bootstrap.servers=127.0.0.1:{port}",
-        "Next, in another terminal:  fencepost kill leader --dir here",
-    ]
-    assert again.stdout == said.stdout  # what runs already is left alone
