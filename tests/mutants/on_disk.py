@@ -25,6 +25,14 @@ SNAPSHOTS: Final = (
         ("tests/snapshots/test_store.py::test_a_commit_waits_for_the_disk_unless_it_is_simulated",),
     ),
     Mutant(
+        "store-forgets-a-removal",
+        "a name that is removed is a reason to commit",
+        "snapshots/store.py",
+        "self.dirty = True\n        self._must_seal = self._must_seal or name not in NOT_SEALED\n\n    def _",
+        "self._must_seal = self._must_seal or name not in NOT_SEALED\n\n    def _",
+        ("tests/snapshots/test_store.py::test_each_thing_written_is_a_reason_to_commit",),
+    ),
+    Mutant(
         "snapshot-file-not-flushed",
         "the files of a snapshot are on the disk before it has its name",
         "snapshots/snapshot.py",

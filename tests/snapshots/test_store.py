@@ -72,6 +72,33 @@ def test_a_commit_waits_for_the_disk_unless_it_is_simulated(tmp_path: Path) -> N
     assert not simulated["sync"]
 
 
+@pytest.mark.parametrize(
+    "write",
+    [
+        pytest.param(lambda store: store.meta_put("other", b"x"), id="a-name-put"),
+        pytest.param(lambda store: store.meta_delete("name"), id="a-name-removed"),
+        pytest.param(lambda store: store.put_rows(2, some_rows(3)), id="rows-of-the-next-generation"),
+        pytest.param(lambda store: store.clear_others(9), id="rows-of-another-generation-removed"),
+    ],
+)
+def test_each_thing_written_is_a_reason_to_commit(tmp_path: Path, write: Callable[[Store], object]) -> None:
+    store = Store.open(tmp_path / "store", sync=False)
+    store.meta_put("name", b"x")
+    store.put_rows(1, some_rows(2))
+    store.commit()
+    write(store)
+    there = _raw(store)
+    assert store.commit()
+    store = again(store, Store.abandon)
+    assert _raw(store) == there
+    store.close()
+
+
+def _raw(store: Store) -> list[dict[bytes, bytes]]:
+    """What the image's and the named values' tables hold."""
+    return [dict(store.txn.cursor(db=each)) for each in (store.image_db, store.meta_db)]
+
+
 def test_what_was_flushed_is_there_after_a_crash_and_the_rest_is_not(tmp_path: Path) -> None:
     store = Store.open(tmp_path / "store", sync=False)
     fill(store, 1)
