@@ -63,6 +63,7 @@ from fencepost.wire.k55_describe_quorum import TopicPartitions as QuorumPartitio
 from fencepost.wire.k60_describe_cluster import DescribeCluster
 from fencepost.wire.k61_describe_producers import DescribeProducers
 from fencepost.wire.k74_list_config_resources import ListConfigResources
+from fencepost.wire.k75_describe_topic_partitions import DescribeTopicPartitions
 from fencepost.wire.k20021_migrate import Migrate
 from fencepost.wire.k20024_announce_partitions import Announcement, AnnouncePartitions
 from fencepost.wire.k20027_force_markers import ForceMarkers
@@ -152,6 +153,7 @@ def _of_clients() -> dict[int, Any]:
         46: ListPartitionReassignments(tuple((each, (0,)) for each in topics)),
         43: ElectLeaders(tuple((each, 0) for each in looked_up)),
         74: ListConfigResources((2, 4) * 490),
+        75: DescribeTopicPartitions(looked_up),
         44: _altered(topics),
         61: DescribeProducers(tuple((each, (0,)) for each in looked_up)),
         65: DescribeTransactions(ids),

@@ -16,16 +16,21 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any, Final
 
+import msgspec
+
+from fencepost.broker.access.door import OPERATIONS
 from fencepost.broker.broker_settings import BrokerSettings
 from fencepost.broker.metadata_cache import MetadataCache
 from fencepost.broker.retry import CALL_FAILURES
+from fencepost.broker.topic_pages import page
 from fencepost.broker.topics import CONFIGS_MAX, TopicCache
 from fencepost.controller import config_changes, partition_creation, topic_creation, topic_deletion
+from fencepost.controller.acl_types import ResourceType
 from fencepost.controller.authorization import Acls, Operation
 from fencepost.controller.config_changes import AlterConfigs
 from fencepost.controller.errors import ApiError, CoordinatorLoadInProgress, ErrorCode, RequestTimedOut
 from fencepost.wire.client import ControllerClient
-from fencepost.wire.dispatch import Api, Context, Endpoint, Reply, Service, served
+from fencepost.wire.dispatch import Api, Context, Endpoint, Reply, Service, Then, served
 from fencepost.wire.k03_metadata import (
     METADATA,
     BrokerNode,
@@ -48,6 +53,11 @@ from fencepost.wire.k32_describe_configs import (
 from fencepost.wire.k33_alter_configs import ALTER_CONFIGS
 from fencepost.wire.k37_create_partitions import CREATE_PARTITIONS
 from fencepost.wire.k44_incremental_alter_configs import INCREMENTAL_ALTER_CONFIGS
+from fencepost.wire.k75_describe_topic_partitions import (
+    DESCRIBE_TOPIC_PARTITIONS,
+    DescribeTopicPartitions,
+    TopicPartitionsDescribed,
+)
 
 FORWARDED_MAX: Final = 100
 """Requests that wait for the controller. One more is refused, which clients retry; Metadata is not."""
@@ -55,6 +65,8 @@ FORWARDED_MAX: Final = 100
 FORWARD_TIMEOUT_S_MAX: Final = 30.0
 CONFIGS_TIMEOUT_S: Final = 5.0
 NO_ID: Final = uuid.UUID(int=0)
+EVERY_OPERATION: Final = sum(1 << each for each in OPERATIONS[ResourceType.TOPIC])
+"""On a topic, as Kafka's bit field, without an authorizer: DescribeTopicPartitions always says them."""
 
 
 class TopicRequests:
@@ -82,6 +94,7 @@ class TopicRequests:
         return dict(
             (
                 served(METADATA, self._metadata),
+                served(DESCRIBE_TOPIC_PARTITIONS, self._describe_topic_partitions),
                 served(
                     CREATE_TOPICS,
                     self._forwarding(CREATE_TOPICS, Operation.CREATE, topic_creation.require_count),
@@ -146,6 +159,25 @@ class TopicRequests:
                 row = _answer_of(query, ErrorCode.LEADER_NOT_AVAILABLE)
             rows.append(row or _unknown(query))
         reply(self._answer(tuple(rows), context))
+
+    def _describe_topic_partitions(
+        self, request: DescribeTopicPartitions, context: Context, reply: Reply[TopicPartitionsDescribed]
+    ) -> None:
+        names = request.wanted()
+        queries = tuple(TopicQuery(each) for each in names) if request.topics else None
+
+        def take(outcome: MetadataAnswer | ApiError, throttle_ms: int) -> None:
+            if isinstance(outcome, ApiError):
+                reply(outcome, throttle_ms)
+                return
+            described = page(outcome.topics, request)
+            topics = tuple(
+                msgspec.structs.replace(each, topic_authorized_operations=EVERY_OPERATION)
+                for each in described.topics
+            )
+            reply(replace(described, topics=topics), throttle_ms)
+
+        self._metadata(Metadata(queries, allow_auto_topic_creation=False), context, Then(take, reply))
 
     def _remembered(self, request: Metadata) -> tuple[TopicMetadata, ...]:
         """What is known without the controller. A refusal would name no brokers, and clients drop those."""

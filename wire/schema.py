@@ -248,19 +248,34 @@ def _field(
         name += "_ms"
         default = default // _MILLISECOND if isinstance(default, timedelta) else default
     kind = field.type
-    is_array = get_origin(kind) is tuple or any(get_origin(each) is tuple for each in get_args(kind))
+    kinds = [each for each in (get_args(kind) or (kind,)) if each is not type(None)]
+    array = next((each for each in (kind, *kinds) if get_origin(each) is tuple), None)
     nullable = type(None) in get_args(kind)
-    if not is_array:
-        read, write = _primitive(kafka_type, flexible, nullable and "tag" not in field.metadata)
-        return _Field(name, read, write, default)
-    array = next(each for each in (kind, *get_args(kind)) if get_origin(each) is tuple)
-    element = get_args(array)[0]
+    element = kinds[0] if array is None else get_args(array)[0]
+    may_be_null = nullable and array is None
     if is_dataclass(element):
         layout = _Layout(element, parts.get(field.name, dict), parts, renames)  # type: ignore[arg-type]
-        read, write = layout.read, layout.write
+        read, write = _nullable_struct(layout) if may_be_null else (layout.read, layout.write)
     else:
-        read, write = _primitive(kafka_type, flexible, nullable=False)
-    return _Field(name, *_array(read, write, flexible=flexible, nullable=nullable, name=name), default)
+        read, write = _primitive(kafka_type, flexible, may_be_null and "tag" not in field.metadata)
+    if array is not None:
+        read, write = _array(read, write, flexible=flexible, nullable=nullable, name=name)
+    return _Field(name, read, write, default)
+
+
+def _nullable_struct(layout: _Layout) -> tuple[_Read, _Write]:
+    """A struct that may be null begins with a byte: -1 if it is, else 1 (KIP-893)."""
+
+    def read(buffer: Buffer, position: int, budget: _Budget) -> tuple[Any, int]:
+        flag, width = readers.read_int8(buffer, position)
+        return (None, position + width) if flag < 0 else layout.read(buffer, position + width, budget)
+
+    def write(buffer: io.BytesIO, value: Any) -> None:
+        writers.write_int8(buffer, -1 if value is None else 1)  # type: ignore[arg-type]
+        if value is not None:
+            layout.write(buffer, value)
+
+    return read, write
 
 
 def _primitive(kafka_type: str, flexible: bool, nullable: bool) -> tuple[_Read, _Write]:

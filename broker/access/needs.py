@@ -180,6 +180,7 @@ ROWS: Final[Mapping[int, Row]] = {
     66: Row(transactions.list_, (Need(_OP.DESCRIBE, _ID, "shows the transactional id"),), forwarded=True),
     67: _cluster(_OP.CLUSTER_ACTION),
     74: _cluster(_OP.DESCRIBE_CONFIGS),
+    75: Row(topics.describe_partitions, (Need(_OP.DESCRIBE, _TOPIC),)),
     20021: Row(
         cluster.needs_by(cluster.migrate),
         (Need(_OP.DESCRIBE, _CLUSTER, "for its status"), Need(_OP.ALTER, _CLUSTER, "else")),

@@ -13,6 +13,7 @@ import msgspec
 
 from fencepost.broker.access.door import Door
 from fencepost.broker.access.guard import mapped, remembered, split
+from fencepost.broker.topic_pages import page
 from fencepost.controller.acl_types import CLUSTER_NAME, Operation, ResourceType
 from fencepost.controller.config_changes import AlterConfigs, AlterConfigsAnswer, ConfigsAltered
 from fencepost.controller.errors import ApiError, ErrorCode
@@ -37,6 +38,7 @@ from fencepost.wire.k32_describe_configs import (
     DescribeConfigs,
     DescribeConfigsAnswer,
 )
+from fencepost.wire.k75_describe_topic_partitions import DescribeTopicPartitions, TopicPartitionsDescribed
 
 DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 UNKNOWN: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -156,6 +158,35 @@ def _with_operations(
         for each in answer.topics
     )
     return dataclasses.replace(answer, topics=topics)
+
+
+def describe_partitions(
+    door: Door,
+    endpoint: Endpoint[Any, Any],
+    request: DescribeTopicPartitions,
+    context: Context,
+    reply: Reply[TopicPartitionsDescribed],
+) -> None:
+    """DESCRIBE on each topic. What may not be seen takes no room of a page, and is no cursor of it."""
+    may_see = remembered(door, context, Operation.DESCRIBE)
+    allowed, denied = split(request.wanted(), may_see)
+    refused = tuple(TopicMetadata(name=each, error_code=DENIED) for each in denied)
+
+    def shown(answer: TopicPartitionsDescribed) -> TopicPartitionsDescribed:
+        seen = page((each for each in answer.topics if may_see(each.name or "")), request)
+        topics = tuple(
+            msgspec.structs.replace(
+                each,
+                topic_authorized_operations=door.operations(context, ResourceType.TOPIC, each.name or ""),
+            )
+            for each in seen.topics
+        )
+        return TopicPartitionsDescribed(topics + refused, seen.next_cursor)
+
+    if denied and not allowed:
+        reply(TopicPartitionsDescribed(refused))
+        return
+    endpoint(DescribeTopicPartitions(allowed, partitions_max=None), context, mapped(reply, shown))
 
 
 def create(

@@ -3,7 +3,7 @@
 import dataclasses
 import uuid
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -37,6 +37,8 @@ from tests.hostile.largest_request import (
     transactional_id,
 )
 from tests.wire.sample_messages import SAMPLES
+
+_Requests: TypeAlias = Callable[[Any], Iterator[Largest]]
 
 
 def largest(api: Api[Any, Any]) -> Iterator[Largest]:
@@ -73,6 +75,17 @@ def names_of(value: Any) -> tuple[str, ...]:
     return tuple(getattr(value, "_fields", ()))
 
 
+def _named(field: str, row: Callable[[str], Any], *more: int, **other: Any) -> _Requests:
+    """Many topics in that field, a row for each."""
+
+    def largest(sample: Any) -> Iterator[Largest]:
+        for count in (*LOOKED_UP, *more):
+            rows = tuple(row(topic(n)) for n in range(count))
+            yield Largest(f"{count} topics", changed(sample, **{field: rows}, **other))
+
+    return largest
+
+
 def _k0(sample: Any) -> Iterator[Largest]:
     for size in (1_000_000, 20_000_000):
         data = (PartitionData("orders", 0, bytes(size)),)
@@ -85,12 +98,6 @@ def _k1(sample: Any) -> Iterator[Largest]:
         parts = tuple(changed(one, topic=topic(n), topic_id=None) for n in range(count))
         request = changed(sample, partitions=parts, session_id=0, session_epoch=-1, max_wait_ms=1)
         yield Largest(f"{count} topics", request, 12)
-
-
-def _k2(sample: Any) -> Iterator[Largest]:
-    for count in LOOKED_UP:
-        parts = tuple(OffsetQuery(topic(n), 0, -1) for n in range(count))
-        yield Largest(f"{count} topics", changed(sample, partitions=parts))
 
 
 def _k3(sample: Any) -> Iterator[Largest]:
@@ -212,12 +219,6 @@ def _k22(sample: Any) -> Iterator[Largest]:
         yield Largest(f"{count} assigned topics", changed(sample, member=long))
 
 
-def _k23(sample: Any) -> Iterator[Largest]:
-    for count in LOOKED_UP:
-        parts = tuple(EpochQuery(topic(n), 0, 4, -1) for n in range(count))
-        yield Largest(f"{count} topics", changed(sample, partitions=parts))
-
-
 def _k27(sample: Any) -> Iterator[Largest]:
     for count in (*MANY[:3], 5_001, 6_000):
         marker = sample.markers[0]
@@ -267,22 +268,13 @@ def _altered(sample: Any) -> Iterator[Largest]:
         yield Largest(f"{count} settings", changed(sample, resources=(one,)))
 
 
-def _k21(sample: Any) -> Iterator[Largest]:
-    for count in LOOKED_UP:
-        rows = tuple(RecordsToDelete(topic(n), 0, -1) for n in range(count))
-        yield Largest(f"{count} topics", changed(sample, partitions=rows))
-
-
-def _located(sample: Any) -> Iterator[Largest]:
-    for count in (*LOOKED_UP, 9_990):
-        topics = tuple((topic(n), (0,)) for n in range(count))
-        yield Largest(f"{count} topics", changed(sample, topics=topics))
-
-
-def _k43(sample: Any) -> Iterator[Largest]:
-    for count in LOOKED_UP:
-        rows = tuple((topic(n), 0) for n in range(count))
-        yield Largest(f"{count} topics", changed(sample, partitions=rows))
+_k2 = _named("partitions", lambda name: OffsetQuery(name, 0, -1))
+_k23 = _named("partitions", lambda name: EpochQuery(name, 0, 4, -1))
+_k21 = _named("partitions", lambda name: RecordsToDelete(name, 0, -1))
+_located = _named("topics", lambda name: (name, (0,)), 9_990)
+_k61 = _named("topics", lambda name: (name, (0,)))
+_k43 = _named("partitions", lambda name: (name, 0))
+_k75 = _named("topics", lambda name: name, cursor=None)
 
 
 def _k74(sample: Any) -> Iterator[Largest]:
@@ -295,12 +287,6 @@ def _k37(sample: Any) -> Iterator[Largest]:
         yield Largest(f"{count} topics", changed(sample, topics=topics))
     assigned = (NewPartitions("orders", 2_000, ((1, 2, 3),) * 2_000),)
     yield Largest("2000 partitions with three replicas", changed(sample, topics=assigned))
-
-
-def _k61(sample: Any) -> Iterator[Largest]:
-    for count in LOOKED_UP:
-        topics = tuple((topic(n), (0,)) for n in range(count))
-        yield Largest(f"{count} topics", changed(sample, topics=topics))
 
 
 def _k62(sample: Any) -> Iterator[Largest]:
@@ -354,7 +340,7 @@ def _add_partitions(sample: Any) -> Iterator[Largest]:
             yield Largest(title, changed(sample, transactions=many, batched=True), 4)
 
 
-LONG: Final[dict[int, Callable[[Any], Iterator[Largest]]]] = {
+LONG: Final[dict[int, _Requests]] = {
     0: _k0,
     1: _k1,
     2: _k2,
@@ -390,6 +376,7 @@ LONG: Final[dict[int, Callable[[Any], Iterator[Largest]]]] = {
     65: _k65,
     66: _k66,
     74: _k74,
+    75: _k75,
     20021: _k20021,
     20024: _k20024,
     20029: _k20029,

@@ -12,10 +12,11 @@ SERVER: Final = "tests/coordinator/test_acl_server.py::"
 GROUP_PARTS: Final = "tests/broker/access/test_group_parts.py::"
 EXPLAINED: Final = "tests/broker/access/test_explanations.py::"
 FOLLOWER: Final = "tests/broker/test_acl_follower.py::"
+PAGES: Final = "tests/broker/test_topic_pages.py::"
 GUARDED: Final = "    return partial(guard, door, endpoint)\n"
 KEYS: Final = (
     0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33,
-    35, 37, 42, 43, 44, 46, 47, 48, 50, 51, 55, 57, 61, 62, 63, 64, 65, 66, 67, 74,
+    35, 37, 42, 43, 44, 46, 47, 48, 50, 51, 55, 57, 61, 62, 63, 64, 65, 66, 67, 74, 75,
     20021, 20024, 20027, 20029, 20043, 20051, 20055, 20057, 20065, 20066,
 )  # fmt: skip
 """Every key that needs something: tests/broker/access/test_needs.py has the same list from the table."""
@@ -234,5 +235,29 @@ ACL_MUTANTS: Final = (
         "        return self._is_loaded and self._book.changes >= self._ready_at\n",
         "        return self._is_loaded\n",
         (FOLLOWER + "test_what_changed_between_pages_is_taken_over_before_it_is_ready",),
+    ),
+    Mutant(
+        "page-cut-before-it-is-filtered",
+        "topics that may not be seen take no room of a page, and are no cursor of it",
+        "broker/access/topics.py",
+        "endpoint(DescribeTopicPartitions(allowed, partitions_max=None), context, mapped(reply, shown))\n",
+        "endpoint(dataclasses.replace(request, topics=allowed), context, mapped(reply, shown))\n",
+        (PAGES + "test_what_may_not_be_seen_takes_no_room_and_is_no_cursor",),
+    ),
+    Mutant(
+        "page-names-what-may-not-be-seen",
+        "a list of all topics has those alone that may be described",
+        "broker/access/topics.py",
+        'page((each for each in answer.topics if may_see(each.name or "")), request)',
+        "page(answer.topics, request)",
+        (PAGES + "test_what_may_not_be_seen_takes_no_room_and_is_no_cursor",),
+    ),
+    Mutant(
+        "page-as-long-as-wanted",
+        "a page has a bound, whatever a client requests",
+        "broker/topic_pages.py",
+        "max(min(limit, PARTITIONS_MAX), 1)",
+        "max(limit, 1)",
+        (PAGES + "test_a_page_has_a_bound_whatever_is_requested",),
     ),
 )

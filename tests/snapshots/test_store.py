@@ -96,7 +96,10 @@ def test_each_thing_written_is_a_reason_to_commit(tmp_path: Path, write: Callabl
 
 def _raw(store: Store) -> list[dict[bytes, bytes]]:
     """What the image's and the named values' tables hold."""
-    return [dict(store.txn.cursor(db=each)) for each in (store.image_db, store.meta_db)]
+    return [
+        {bytes(key): bytes(value) for key, value in store.txn.cursor(db=each)}
+        for each in (store.image_db, store.meta_db)
+    ]
 
 
 def test_what_was_flushed_is_there_after_a_crash_and_the_rest_is_not(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def _any_value(field: Any, rng: Random) -> Any:
         return None
     if array is not None:
         return tuple(_any_single(get_args(array)[0], field, rng) for _ in range(rng.randint(0, ELEMENTS_MAX)))
-    return _any_single(next(kind for kind in kinds if kind is not type(None)), field, rng)
+    return _any_single(next(kind for kind in reversed(kinds) if kind is not type(None)), field, rng)
 
 
 def _any_single(kind: Any, field: Any, rng: Random) -> Any:

@@ -8,7 +8,9 @@ from fencepost.wire import k35_describe_log_dirs as k35
 from fencepost.wire import k43_elect_leaders as k43
 from fencepost.wire import k46_list_partition_reassignments as k46
 from fencepost.wire import k74_list_config_resources as k74
-from tests.wire.row import Row, ms
+from fencepost.wire import k75_describe_topic_partitions as k75
+from fencepost.wire.k03_metadata import PartitionMetadata, TopicMetadata
+from tests.wire.row import ID_A, Row, ms
 
 # DescribeLogDirs
 
@@ -146,4 +148,70 @@ RESOURCES = Row(
     ),
 )
 
-PLACEMENT_ROWS = (LOG_DIRS, REASSIGNMENTS, ELECTIONS, RESOURCES)
+# DescribeTopicPartitions
+
+
+def _flat_cursor(cursor: Any) -> k75.Cursor | None:
+    return None if cursor is None else k75.Cursor(cursor.topic_name, cursor.partition_index)
+
+
+def _flat_described(version: int, entity: Any) -> k75.TopicPartitionsDescribed:
+    topics = []
+    for topic in entity.topics:
+        assert all(each.eligible_leader_replicas == each.last_known_elr == () for each in topic.partitions)
+        rows = tuple(
+            PartitionMetadata(
+                partition_index=each.partition_index,
+                error_code=each.error_code.value,
+                leader_id=each.leader_id,
+                leader_epoch=each.leader_epoch,
+                replica_nodes=each.replica_nodes,
+                isr_nodes=each.isr_nodes,
+                offline_replicas=each.offline_replicas,
+            )
+            for each in topic.partitions
+        )
+        topics.append(
+            TopicMetadata(
+                name=topic.name,
+                error_code=topic.error_code.value,
+                topic_id=topic.topic_id,
+                is_internal=topic.is_internal,
+                partitions=rows,
+                topic_authorized_operations=topic.topic_authorized_operations,
+            )
+        )
+    return k75.TopicPartitionsDescribed(tuple(topics), _flat_cursor(entity.next_cursor))
+
+
+TOPIC_PAGES = Row(
+    k75.DESCRIBE_TOPIC_PARTITIONS,
+    k75.DescribeTopicPartitions(("orders", "payments"), 7, k75.Cursor("orders", 3)),
+    k75.TopicPartitionsDescribed(
+        (
+            TopicMetadata(
+                name="orders",
+                topic_id=ID_A,
+                partitions=(
+                    PartitionMetadata(
+                        partition_index=3, leader_id=2, leader_epoch=5, replica_nodes=(2,), isr_nodes=(2,)
+                    ),
+                    PartitionMetadata(
+                        partition_index=4, leader_epoch=6, replica_nodes=(1,), offline_replicas=(1,)
+                    ),
+                ),
+                topic_authorized_operations=3576,
+            ),
+            TopicMetadata(name="payments", error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, is_internal=True),
+        ),
+        k75.Cursor("payments", 0),
+    ),
+    flat_request=lambda version, entity: k75.DescribeTopicPartitions(
+        tuple(each.name for each in entity.topics),
+        entity.response_partition_limit,
+        _flat_cursor(entity.cursor),
+    ),
+    flat_response=_flat_described,
+)
+
+PLACEMENT_ROWS = (LOG_DIRS, REASSIGNMENTS, ELECTIONS, RESOURCES, TOPIC_PAGES)
