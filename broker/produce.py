@@ -171,7 +171,7 @@ class ProduceEndpoint:
 
         def verified(code: ErrorCode) -> None:
             if code != ErrorCode.NONE:
-                pending.refused(position, verdict(code, pending.request), _SAID)
+                pending.refused(position, verdict(code, pending.request), producer.refused(code))
             elif not partition.is_open:
                 pending.refused(position, self._unknown.code(partition.topic, partition.index))
             else:
@@ -268,11 +268,10 @@ class ProduceEndpoint:
             return
 
         def verified(code: ErrorCode) -> None:
+            message = producer.refused(code)
             if code in (ErrorCode.NONE, ErrorCode.TRANSACTION_ABORTABLE):
                 code = InvalidProducerEpoch.code  # the partition knows better: it has seen a newer one
-            pending.refused(position, verdict(code, pending.request), message_of(error))
+                message = str(error)
+            pending.refused(position, verdict(code, pending.request), message)
 
         self._verifier.ask(producer, partition.topic, partition.index, verified)
-
-
-_SAID: Final = "so says the transaction coordinator"

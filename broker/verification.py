@@ -36,6 +36,7 @@ from fencepost.controller.transactions.add_partitions import (
 from fencepost.records.transaction_log import TopicPartitions
 from fencepost.records.types import ProducerId
 from fencepost.wire.client import MOVED, ControllerClient
+from fencepost.wire.errors import ERROR_MESSAGE_CHARS_MAX, sendable
 from fencepost.wire.k00_produce import Produce
 from fencepost.wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
 
@@ -97,6 +98,21 @@ class Producer(NamedTuple):
     transactional_id: str
     producer_id: ProducerId
     producer_epoch: int
+
+    def refused(self, code: ErrorCode) -> str:
+        """The coordinator's ``code`` in a sentence, in the words of ``fencepost explain``."""
+        what = _WHAT.get(code, f"is refused with {code.name}")
+        who = f"producer {self.producer_id}, epoch {self.producer_epoch} of {self.transactional_id!r}"
+        return sendable(f"{who} {what}, says its transaction coordinator"[:ERROR_MESSAGE_CHARS_MAX])
+
+
+_WHAT: Final = {
+    ErrorCode.PRODUCER_FENCED: "was fenced by a new instance",
+    ErrorCode.UNKNOWN_PRODUCER_ID: "was fenced when its transaction timed out",
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING: "is not, and is not known to have been, a producer of this id",
+    ErrorCode.INVALID_TXN_STATE: "has no transaction open with this partition",
+    ErrorCode.TRANSACTION_ABORTABLE: "has a transaction that can only be aborted",
+}
 
 
 class _Question:

@@ -93,6 +93,13 @@ def test_the_first_batch_of_a_v2_transaction_adds_its_partition(tmp_path: Path, 
     play(story)
 
 
+WORDS = {
+    ErrorCode.PRODUCER_FENCED: "was fenced by a new instance",
+    ErrorCode.UNKNOWN_PRODUCER_ID: "was fenced when its transaction timed out",
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING: "is not, and is not known to have been, a producer of this id",
+    ErrorCode.TRANSACTION_ABORTABLE: "has a transaction that can only be aborted",
+    ErrorCode.CONCURRENT_TRANSACTIONS: "is refused with CONCURRENT_TRANSACTIONS",
+}
 VERDICTS = [
     (ErrorCode.TRANSACTION_ABORTABLE, 11, ErrorCode.TRANSACTION_ABORTABLE),
     (ErrorCode.TRANSACTION_ABORTABLE, 10, ErrorCode.INVALID_TXN_STATE),
@@ -117,6 +124,8 @@ def test_what_the_coordinator_says_is_told_as_the_client_bears_it(
             data = Produce(TXN, -1, 1_000, request.partitions)
             (row,) = await produced(on, data, version)
             assert row.error_code == told
+            who = f"producer 7, epoch 0 of {TXN!r} "
+            assert row.error_message == f"{who}{WORDS[says]}, says its transaction coordinator"
             assert (await fetched(on, fetch(0))).high_watermark == 0
 
     play(story)
@@ -161,6 +170,11 @@ def test_the_coordinator_says_why_an_epoch_is_old(tmp_path: Path, says: ErrorCod
             request = Produce(TXN, -1, 1_000, produce(stale).partitions)
             (row,) = await produced(on, request, 10)
             assert row.error_code == told
+            assert row.error_message == (
+                "producer 7 sent epoch 4, the partition knows 5"
+                if says in (ErrorCode.NONE, ErrorCode.TRANSACTION_ABORTABLE)
+                else f"producer 7, epoch 4 of {TXN!r} {WORDS[says]}, says its transaction coordinator"
+            )
 
     play(story)
 

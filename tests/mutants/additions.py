@@ -132,4 +132,12 @@ ADDITION_MUTANTS: Final = (
         "                self._answer(each, code)\n",
         (WAITING + "test_an_addition_answers_all_batches_that_wait_for_it",),
     ),
+    Mutant(
+        "an-old-epoch-without-its-reason",
+        "a producer of an old epoch is answered why it is old, as its coordinator knows it",
+        "broker/produce.py",
+        "            message = producer.refused(code)\n",
+        "            message = str(error)\n",
+        ("tests/broker/test_partition_transactions.py::test_the_coordinator_says_why_an_epoch_is_old",),
+    ),
 )
