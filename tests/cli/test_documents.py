@@ -17,6 +17,7 @@ from fencepost.cli.main import fencepost as root
 from fencepost.cli.output import in_snake_case
 from fencepost.cluster.console import EXIT_STATUSES, NotAuthorized
 from tests.harness.command import here
+from tests.together import table
 
 PAGE = (Path(__file__).parents[2] / "docs" / "commands.md").read_text("utf-8")
 Capture = pytest.CaptureFixture[str]
@@ -112,6 +113,14 @@ def test_an_error_is_a_sentence_and_in_json_a_document(
     text = here(capsys, *words, "--format", "json", "--format", "text")
     assert text.stderr == plain.stderr
     assert [each.name for each in tmp_path.iterdir()] == ["file"], "what was refused left something"
+
+
+@table("name", sorted(name for name in DOCUMENTS if not name.startswith("demo ")))
+def test_each_command_says_in_json_why_it_does_nothing(capsys: Capture, name: str) -> None:
+    """``here`` holds what it prints against the schema."""
+    said = here(capsys, *name.split(), "--format", "json", "--no-such-option")
+    assert (said.status, said.stdout) == (2, "")
+    assert "--no-such-option" in msgspec.json.decode(said.stderr, type=Failure).error.message
 
 
 @pytest.mark.parametrize(
