@@ -21,6 +21,7 @@ from fencepost.audit.checks.relation import Text, Walked
 from fencepost.audit.checks.rows import findings, union, unknown
 from fencepost.audit.walks.columns import (
     FLAG_AFTER_CUT,
+    FLAG_AFTER_END,
     FLAG_AFTER_UNREAD,
     FLAG_COMPACTED,
     FLAG_DISPLACED,
@@ -34,9 +35,9 @@ LOG: Final = "__consumer_offsets"
 _PLACE: Final = "node topic partition path position offset"
 _SUBJECT: Final = "{group_id}, {commit_topic}-{commit_partition}"
 _PLAIN: Final = f"(c.flags & {FLAG_OPAQUE | FLAG_DISPLACED}) = 0"
+_BREAK_FLAGS: Final = FLAG_OPAQUE | FLAG_DISPLACED | FLAG_AFTER_UNREAD | FLAG_AFTER_CUT | FLAG_AFTER_END
 _BREAKS: Final = (
-    f"((c.flags & {FLAG_OPAQUE | FLAG_DISPLACED | FLAG_AFTER_UNREAD | FLAG_AFTER_CUT}) <> 0"
-    f" OR (c.flags & {FLAG_HOLE | FLAG_COMPACTED}) = {FLAG_HOLE})"
+    f"((c.flags & {_BREAK_FLAGS}) <> 0 OR (c.flags & {FLAG_HOLE | FLAG_COMPACTED}) = {FLAG_HOLE})"
 )
 
 

@@ -5,7 +5,8 @@ In effect   a plain commit and a tombstone at once; an offset in a transaction a
             whichever took effect first. A tombstone also drops what is pending.
 Break       rows between which something of the log is missing or cannot be read are not compared: the missing
             may be a marker, a commit or a group. What compaction leaves out is none of these: of a partition
-            it keeps the last commit, and of a group the last members.
+            it keeps the last commit, and of a group the last members. Behind the end of one copy it may be:
+            there others, which a cleaner has been through later, follow what only that copy has kept.
 Memory      what is in effect, what is pending, and the last generations of each group: what a broker
             remembers.
 Source      Kafka OffsetMetadataManager.replay, replayEndTransactionMarker.

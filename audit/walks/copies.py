@@ -87,7 +87,8 @@ class _Merge:
         self._epoch_rows: list[Row] = []
         self._last_epoch = -1
         ends = {copy.end for copy in spans} if log.is_compacted else set()
-        self._ahead = sorted(ends)[:-1]  # of copies that end before another, and where no batch was seen yet
+        # Of copies that end before another, where no batch was seen yet; and where none of a producer was.
+        self._ahead, self._ahead_of_producers = sorted(ends)[:-1], sorted(ends)[:-1]
 
     def rows(self, rows: pa.RecordBatch) -> Batches:
         """The log's batches among whole places."""
@@ -111,17 +112,17 @@ class _Merge:
         return np.where(first, FLAG_AFTER_UNREAD, 0).astype(np.int32)
 
     def _pass_ends(self, rows: pa.RecordBatch, flags: Flags) -> None:
-        """Mark the first batch of a producer behind the end of each copy of a compacted log.
+        """Mark the first batch, and the first of a producer, behind the end of each copy of a compacted log.
 
-        The others may have been cleaned of what followed there, and that of the marker of its last data.
+        The others may have been cleaned of what followed there: the marker of a producer's last data, a
+        group's generation.
         """
-        if not self._ahead:
+        if not self._ahead_of_producers:
             return
+        places = rows.column("place").to_numpy()
         of_producers = np.flatnonzero(rows.column("producer_id").fill_null(-1).to_numpy() >= 0)
-        firsts = np.searchsorted(rows.column("place").to_numpy()[of_producers], self._ahead)
-        passed = firsts < len(of_producers)
-        flags[of_producers[firsts[passed]]] |= FLAG_AFTER_END
-        self._ahead = self._ahead[int(passed.sum()) :]
+        self._ahead = _pass_ends(places, np.arange(rows.num_rows), self._ahead, flags)
+        self._ahead_of_producers = _pass_ends(places, of_producers, self._ahead_of_producers, flags)
 
     def end(self) -> list[Found]:
         """What is found once all places were seen, and the row of kind "log"."""
@@ -212,6 +213,14 @@ class _Merge:
             base_offset=base, last_offset=last, offset=base, flags=flags.astype(np.int32),
             base_timestamp_ms=times,
         )  # fmt: skip
+
+
+def _pass_ends(places: Ints, candidates: Ints, ends: list[int], flags: Flags) -> list[int]:
+    """Mark the first candidate at or behind each end. Returns the ends that have none among these rows."""
+    firsts = np.searchsorted(places[candidates], ends)
+    passed = firsts < len(candidates)
+    flags[candidates[firsts[passed]]] |= FLAG_AFTER_END
+    return ends[int(passed.sum()) :]
 
 
 def _beside(places: Ints, odd: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:

@@ -105,4 +105,20 @@ AUDIT_GROUPS: Final = (
         "(m.rule = 'lost' AND",
         (CASES + "[a-missing-marker-is-no-offset-that-goes-back]",),
     ),
+    Mutant(
+        "audit-groups-read-on-behind-an-end",
+        "behind the end of one copy others may be cleaned of a marker: nothing is compared across it",
+        CHECK,
+        " | FLAG_AFTER_CUT | FLAG_AFTER_END\n",
+        " | FLAG_AFTER_CUT\n",
+        (CASES + "[an-aborted-offset-whose-marker-the-longer-copy-is-cleaned-of]",),
+    ),
+    Mutant(
+        "audit-only-producers-pass-an-end",
+        "the first batch behind the end of one copy is marked, whether a producer wrote it or not",
+        "audit/walks/copies.py",
+        "(places, np.arange(rows.num_rows), self._ahead, flags)",
+        "(places, of_producers, self._ahead, flags)",
+        (CASES + "[an-offset-that-was-forgotten-where-the-longer-copy-is-cleaned]",),
+    ),
 )

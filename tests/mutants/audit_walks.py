@@ -218,7 +218,7 @@ AUDIT_WALKS: Final = (
         "ends-of-copies-not-marked",
         "behind the end of one copy of a compacted log the others may be cleaned of the marker of its data",
         "audit/walks/copies.py",
-        "        flags[of_producers[firsts[passed]]] |= FLAG_AFTER_END\n",
+        "    flags[candidates[firsts[passed]]] |= FLAG_AFTER_END\n",
         "",
         (
             WALKS
@@ -229,8 +229,8 @@ AUDIT_WALKS: Final = (
         "all-behind-the-first-end-unjudged",
         "before the end of the first copy of a compacted log a marker that none has is missing",
         "audit/walks/copies.py",
-        "[of_producers], self._ahead)\n",
-        "[of_producers], [0] * len(self._ahead))\n",
+        "[candidates], ends)\n",
+        "[candidates], [0] * len(ends))\n",
         (WALKS + "test_cleaned_copies.py::test_a_marker_that_no_copy_has_before_the_first_end_is_missing",),
     ),
     Mutant(

@@ -327,6 +327,60 @@ def a_missing_marker_is_no_offset_that_goes_back(s: Story) -> None:
     copier.transaction(12, producer=1, member="b")
 
 
+def cleaned_behind(copier: Group, end: int, *gone: int) -> None:
+    """Of two copies one ends before offset ``end``; the other was cleaned of the offsets ``gone``."""
+    story, log = copier.story, (LOG, copier.story.number)
+    for rows in story.tables.values():
+        for row in rows:
+            if (row["topic"], row["partition"]) == log:
+                row["path"] = row["path"].replace("/archive/", "/data/")
+    story.copy_log(*log, 2)
+    for row in [each for each in story.tables["record_batches"] if (each["topic"], each["partition"]) == log]:
+        if row["base_offset"] in gone if row["node"] == 2 else row["base_offset"] >= end:
+            story.lose(row)
+
+
+@case("?markers.missing")
+def an_aborted_offset_whose_marker_the_longer_copy_is_cleaned_of(s: Story) -> None:
+    copier = group(s, "a")
+    copier.open(0)
+    copier.pending(50, 0, "a")
+    copier.end(0, committed=False)
+    copier.transaction(10, commit_partition=1)  # its marker would commit the 50 as well
+    copier.members("b")
+    copier.transaction(12, producer=1, member="b")
+    cleaned_behind(copier, 2, 0, 1, 2)
+
+
+@case()
+def a_generation_that_the_longer_copy_is_cleaned_of(s: Story) -> None:
+    copier = group(s, "a")
+    copier.transaction(10)
+    copier.members("b")
+    copier.transaction(20, producer=1, member="b")
+    copier.members("a")
+    cleaned_behind(copier, 3, 0, 1, 2, 3)
+
+
+@case()
+def an_offset_that_was_forgotten_where_the_longer_copy_is_cleaned(s: Story) -> None:
+    copier = group(s, "a")
+    copier.plain(10)
+    copier.plain(None)
+    copier.plain(5)
+    cleaned_behind(copier, 2, 0, 1, 2)
+
+
+@case("groups.stale_generation")
+def a_generation_before_the_end_of_the_shorter_copy(s: Story) -> None:
+    copier = group(s, "a")
+    copier.members("b")
+    copier.transaction(20, generation=1)
+    copier.members("a")
+    copier.transaction(30)
+    cleaned_behind(copier, 5)
+
+
 @case("integrity.crc", "?integrity.crc")
 def across_bytes_that_cannot_be_read_nothing_is_compared(s: Story) -> None:
     copier = group(s, "a")

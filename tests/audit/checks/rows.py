@@ -244,7 +244,7 @@ class Story:
             if (each["topic"], each["partition"], each["node"]) == (topic, partition, 1)
         ]
         self.tables["record_batches"] += rows
-        for name in ("producer_id_blocks", "transaction_states"):
+        for name in ("producer_id_blocks", "transaction_states", "offset_commits", "group_generations"):
             for each in list(self.tables[name]):
                 if (each["topic"], each["partition"], each["node"]) == (topic, partition, 1):
                     self.tables[name].append(
