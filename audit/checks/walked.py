@@ -13,6 +13,8 @@ from fencepost.audit.checks.relation import Catalogue, Text, Walked
 from fencepost.audit.checks.rows import union
 from fencepost.audit.walks.columns import (
     COPY_SOURCE,
+    FLAG_COMPACTED,
+    FLAG_DISPLACED,
     FLAG_HOLE,
     FLAG_OPAQUE,
     FLAG_UNCOMMITTED,
@@ -228,14 +230,36 @@ _STATE: Final = _of(
     *("topic", "partition", "node", "path", "position", "producer_id", "producer_epoch", "last_offset")
 )
 
+HELD_BATCHES: Final = Text(f"""
+    SELECT DISTINCT s.copy, s."offset" AS snapshot_offset, s.last_offset, c.base_offset, c.base_sequence,
+           c.producer_epoch,
+           CASE WHEN c.base_sequence < 0 OR c.control_type IS NOT NULL THEN -1 ELSE c.producer_id
+           END AS producer_id
+    FROM producer_states s
+    JOIN record_batches b ON b.topic = s.topic AND b.partition = s.partition AND b.last_offset = s.last_offset
+     AND b.last_offset < s."offset" AND {copy_of("b.path")} = s.copy AND b.fault IS NULL
+    JOIN canonical c ON c.topic = b.topic AND c.partition = b.partition AND c.last_offset = b.last_offset
+     AND c.base_offset = b.base_offset AND c.producer_id = b.producer_id
+     AND c.producer_epoch = b.producer_epoch AND c.base_sequence = b.base_sequence
+    WHERE s.last_offset >= 0 AND (c.flags & {FLAG_COMPACTED}) <> 0
+      AND (c.flags & {FLAG_OPAQUE | FLAG_DISPLACED | FLAG_UNCOMMITTED}) = 0
+""")
+"""The batches of compacted logs at which entries of producer snapshots say that a producer's data ends."""
+
 SNAPSHOT_EVENTS: Final = Text(
     union(
         select(
             SNAPSHOTS_SOURCE,
             'producer_states r JOIN (SELECT path, "offset" AS copy_first FROM log_copies_judged'
             " WHERE kind = 'copy') AS c ON c.path = r.copy"
-            " JOIN logs l ON l.topic = r.topic AND l.partition = r.partition",
+            " JOIN logs l ON l.topic = r.topic AND l.partition = r.partition"
+            ' LEFT JOIN held_batches h ON h.copy = r.copy AND h.snapshot_offset = r."offset"'
+            " AND h.last_offset = r.last_offset",
             **_STATE,
+            held_producer_id="h.producer_id",
+            held_epoch="h.producer_epoch",
+            held_sequence="h.base_sequence",
+            held_offset="h.base_offset",
             **_of("timestamp_ms", "last_sequence", "first_offset", "coordinator_epoch"),
             at='r."offset"',
             rank="0",
@@ -277,6 +301,7 @@ CATALOGUE: Final[Catalogue] = {
     "canonical": CANONICAL,
     "logs": LOGS,
     "log_events": LOG_EVENTS,
+    "held_batches": HELD_BATCHES,
     "snapshot_events": SNAPSHOT_EVENTS,
     "snapshots_judged": Walked(SNAPSHOTS, "snapshot_events"),
     "turns_judged": Walked(LOG, "log_events"),

@@ -304,5 +304,11 @@ SNAPSHOTS_SOURCE: Final = pa.schema(
         ("coordinator_epoch", pa.int32()),  # of an entry of its last marker; of a batch of a marker
         ("control_type", pa.int16()),  # null of an entry
         ("flags", pa.int32()),  # of a batch in the log; null of an entry
+        # Of an entry in a compacted log: the batch that ends at its last offset, where its copy still has
+        # that, as the log has it. ``held_producer_id`` -1: no data of a producer; null: there is none.
+        ("held_producer_id", pa.int64()),
+        ("held_epoch", pa.int16()),
+        ("held_sequence", pa.int32()),  # of its first record
+        ("held_offset", pa.int64()),  # its first
     ]
 )

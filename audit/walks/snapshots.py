@@ -6,9 +6,12 @@ Coordinator epoch of an entry is that of the producer's last marker.
 Twice       no producer is in a snapshot.
 Lost        a producer that wrote before the snapshot and is not in it. Brokers forget producers, the one that
             wrote longest ago first: it is lost if one that wrote earlier and has nothing open is there.
-Not judged  producers of which the copy itself holds nothing before the snapshot, or what the log cleaner has
-            left: a broker that fetched that, or was started over it, knows no more; what comes after a batch
-            that is missing, cannot be read, or is not known to be committed.
+Cleaned     of what the log cleaner has left one batch is held against an entry: that which ends at the
+            entry's last offset, where the copy still has it. It is that producer's, of no later epoch, and
+            its last sequence is the entry's: a cleaner changes none of that.
+Not judged  otherwise producers of which the copy itself holds nothing before the snapshot, or what the log
+            cleaner has left: a broker that fetched that, or was started over it, knows no more; what comes
+            after a batch that is missing, cannot be read, or is not known to be committed.
 Memory      one small row for each producer id of a log.
 Source      Kafka ProducerStateManager.takeSnapshot, removeExpiredProducers; broker/log/producer_snapshot.py.
 """
@@ -136,7 +139,10 @@ class _Log:
     def _snapshot(self, entries: list[Found]) -> Iterator[Found]:
         for entry in entries:
             last = self._producers.get(entry["producer_id"])
-            said = self._differs(entry, last) if last is not None and _is_seen(entry, last) else None
+            if last is not None and _is_seen(entry, last):
+                said = self._differs(entry, last)
+            else:
+                said = _contradicts(entry)
             if said is not None:
                 yield self._of(entry, said)
         named = {entry["producer_id"] for entry in entries}
@@ -175,6 +181,23 @@ class _Log:
         name = producer_name(entry["producer_id"], entry["producer_epoch"])
         place = {name: entry[name] for name in ("node", "path", "position", "producer_id", "producer_epoch")}
         return found("integrity", "snapshot", said, subject=name, offset=entry["at"], **self._where | place)
+
+
+def _contradicts(entry: Found) -> str | None:
+    """How an entry that a cleaner was near differs from the one batch that it names, if that is left."""
+    owner, epoch = entry["held_producer_id"], entry["held_epoch"]
+    if owner is None:
+        return None
+    last = entry["last_offset"]
+    if owner != entry["producer_id"]:
+        of = f"producer {owner}'s" if owner >= 0 else "no producer's data"
+        return f"it says last offset {last}, and the batch that ends there is {of}"
+    if entry["producer_epoch"] < epoch:
+        return f"it says epoch {entry['producer_epoch']}, its batch at offset {last} has epoch {epoch}"
+    sequence = (entry["held_sequence"] + last - entry["held_offset"]) % SEQUENCES
+    if entry["last_sequence"] != sequence:
+        return f"it says sequence {entry['last_sequence']} at offset {last}, in the log it is {sequence}"
+    return None
 
 
 def _is_seen(entry: Found, last: _Last) -> bool:

@@ -16,8 +16,10 @@ LAST_MARKER: Final = (
 MARKERS: Final = WALKS + "test_markers.py::test_what_is_found_of_markers"
 LOG: Final = WALKS + "test_log.py::test_what_is_found_in_a_log"
 STORY: Final = WALKS + "test_story.py::test_what_is_found_in_a_coordinators_log"
+SNAPSHOTS: Final = WALKS + "test_snapshots.py::test_what_is_found_in_a_producer_snapshot"
 PAIRS: Final = WALKS + "test_pairs.py::test_what_is_found_in_a_partition_and_its_coordinators_log"
 SIDE_FILES: Final = "tests/audit/decode/test_side_files.py::test_what_is_not_as_it_was_written_is_a_fault"
+CASES: Final = "tests/audit/checks/test_cases.py::test_one_fault_is_one_finding"
 FAULTS: Final = WALKS + "test_faults.py::test_a_fault_is_one_finding"
 
 AUDIT_WALKS: Final = (
@@ -331,5 +333,29 @@ AUDIT_WALKS: Final = (
             WALKS + "test_control.py::"
             "test_an_abort_marker_in_the_middle_of_the_next_transaction_is_no_operators",
         ),
+    ),
+    Mutant(
+        "snapshots-of-batches-that-are-left",
+        "of what the log cleaner has left, the batch that an entry names is held against it",
+        "audit/walks/snapshots.py",
+        "                said = _contradicts(entry)\n",
+        "                said = None\n",
+        (CASES + "[a-producer-snapshot-has-another-sequence-than-the-batch-a-cleaner-has-left]",),
+    ),
+    Mutant(
+        "snapshots-of-batches-by-offset-alone",
+        "a batch that ends at an entry's last offset is its producer's",
+        "audit/walks/snapshots.py",
+        '    if owner != entry["producer_id"]:\n',
+        "    if False:\n",
+        (SNAPSHOTS + "[a-batch-that-a-cleaner-has-left-is-of-another-producer-sizes0]",),
+    ),
+    Mutant(
+        "snapshots-have-their-batches-epoch",
+        "the marker that gave an entry its later epoch may be cleaned away",
+        "audit/walks/snapshots.py",
+        '    if entry["producer_epoch"] < epoch:\n',
+        '    if entry["producer_epoch"] != epoch:\n',
+        (SNAPSHOTS + "[an-epoch-is-above-that-of-a-batch-that-a-cleaner-has-left-sizes0]",),
     ),
 )

@@ -117,8 +117,11 @@ def a_compacted_topic_leaves_offsets_and_sequences_out(s: Story) -> None:
     s.lose(gone)
 
 
-def cleaned_up_to_its_last_batch(s: Story, producer: int) -> None:
-    """A compacted topic of a producer 3 and this one. A snapshot at its end says of it an epoch too low."""
+def cleaned_up_to_its_last_batch(s: Story, producer: int, **said: int) -> None:
+    """A compacted topic of a producer 3 and this one. A snapshot at its end says of it an epoch too low.
+
+    said   of the entry something else.
+    """
     s.topic_event("configured", config_key="cleanup.policy", config_value="compact")
     s.data(producer=3, epoch=5, transactional=False)
     gone = s.data(producer=3, epoch=5, transactional=False)
@@ -130,8 +133,23 @@ def cleaned_up_to_its_last_batch(s: Story, producer: int) -> None:
         **{name: last[name] for name in ("node", "topic", "partition")}, "copy": folder, "offset": end,
         "path": f"{folder}/{end:020}.snapshot", "position": 10, "producer_id": s.first_id + producer,
         "producer_epoch": 4, "last_sequence": -1, "last_offset": -1, "timestamp_ms": s.now_ms,
-        "coordinator_epoch": 0, "first_offset": -1,
+        "coordinator_epoch": 0, "first_offset": -1, **said,
     })  # fmt: skip
+
+
+@case()
+def a_producer_snapshot_that_has_the_batch_a_cleaner_has_left(s: Story) -> None:
+    cleaned_up_to_its_last_batch(s, 3, producer_epoch=5, last_offset=9, last_sequence=9)
+
+
+@case("integrity.snapshot")
+def a_producer_snapshot_has_another_sequence_than_the_batch_a_cleaner_has_left(s: Story) -> None:
+    cleaned_up_to_its_last_batch(s, 3, producer_epoch=5, last_offset=9, last_sequence=8)
+
+
+@case()
+def a_producer_snapshot_that_names_a_batch_that_is_cleaned(s: Story) -> None:
+    cleaned_up_to_its_last_batch(s, 3, producer_epoch=5, last_offset=19, last_sequence=18)
 
 
 @case()

@@ -155,6 +155,47 @@ def a_copy_that_never_held_the_producer() -> State:
     return state
 
 
+def cleaned(**held: object) -> State:
+    """Of a compacted log a cleaner has been through all, producer 1's last batch is left: ``held``."""
+    state = State(flags=FLAG_COMPACTED)
+    for each in state.entries:
+        each["copy_first"] = state.end
+    own = {"held_producer_id": 1, "held_epoch": 4, "held_sequence": 10, "held_offset": state.end - 20}
+    state.entries[1].update(own | held)
+    return state
+
+
+@case()
+def a_batch_that_a_cleaner_has_left_as_the_snapshot_has_it() -> State:
+    return cleaned()
+
+
+@case("integrity.snapshot")
+def a_sequence_is_not_that_of_a_batch_that_a_cleaner_has_left() -> State:
+    return cleaned(held_sequence=11)
+
+
+@case("integrity.snapshot")
+def an_epoch_is_below_that_of_a_batch_that_a_cleaner_has_left() -> State:
+    return cleaned(held_epoch=5)
+
+
+@case()
+def an_epoch_is_above_that_of_a_batch_that_a_cleaner_has_left() -> State:
+    """Its marker's, which is gone."""
+    return cleaned(held_epoch=3)
+
+
+@case("integrity.snapshot")
+def a_batch_that_a_cleaner_has_left_is_of_another_producer() -> State:
+    return cleaned(held_producer_id=2)
+
+
+@case()
+def of_the_last_batch_a_cleaner_has_left_nothing() -> State:
+    return cleaned(held_producer_id=None, held_sequence=0)
+
+
 @case()
 def a_producer_comes_only_after_the_snapshot() -> State:
     state = State()
