@@ -15,13 +15,14 @@ FAST_TESTS := $(PYTEST) -q -m "not slow" -n auto $(FILE_BY_FILE)
 # Else pytest compiles every test at each start, in each worker: six seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help docs kit-corpus demo demo-upgrade demo-audit demo-late-endtxn audit-kafka audit-faults zookeeper up test test-clients test-upgrade test-audit test-audit-spark test-audit-embedded audit-spark bench-audit-cluster test-dual-write test-client-kafka test-client-faults test-rebalances check lint types imports fast bench bench-kafka bench-transactions-kafka bench-cleaning-kafka simulate storms mutants rows clean
+.PHONY: help docs kit-corpus kit-faults demo demo-upgrade demo-audit demo-late-endtxn audit-kafka audit-faults zookeeper up test test-clients test-upgrade test-audit test-audit-spark test-audit-embedded audit-spark bench-audit-cluster test-dual-write test-client-kafka test-client-faults test-rebalances check lint types imports fast bench bench-kafka bench-transactions-kafka bench-cleaning-kafka simulate storms mutants rows clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo       three processes elect a leader, hand out producer ids, lose the leader, lose no id, tear no transaction"
 	@echo "make demo-upgrade  from a real ZooKeeper to the quorum under load; no block is given twice"
 	@echo "make kit-corpus  known exactly-once bugs, each found by a test of the kit (ARGS='--runs 20 --only no-rewind')"
+	@echo "make kit-faults  each fault of single requests as five client libraries see it, here and before Apache Kafka (ARGS='--ours')"
 	@echo "make demo-audit  a cluster's logs are audited: clean; then with ten faults in them: ten findings, and a page"
 	@echo "make demo-late-endtxn  a delayed EndTxn commits a transaction that its application aborts: with V1, not with V2"
 	@echo "make audit-kafka  three brokers of Apache Kafka live through failovers; the audit finds nothing in their logs"
@@ -72,6 +73,10 @@ demo-upgrade: $(READY) zookeeper
 
 kit-corpus: $(READY)
 	$(BIN)/python -m tests.testing.corpus $(ARGS)
+
+# What is fetched: see test-clients. Apache Kafka's jars come from Maven, once, into .clients.
+kit-faults: $(READY)
+	$(BIN)/python -m tests.testing.corpus.fault_verbs $(ARGS)
 
 demo-audit: $(AUDIT_READY)
 	@$(BIN)/python -m tests.audit.demo $(ARGS)

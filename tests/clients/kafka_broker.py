@@ -45,7 +45,8 @@ class Broker:
 
     ``controllers``: the port of each voter's controller listener by node id, this node's among them.
     ``jvm``: options of its Java runtime.
-    ``clients_port``: of a listener CLIENTS beside PLAINTEXT, whose protocol the settings say.
+    ``clients_port``: of a listener CLIENTS beside PLAINTEXT, whose protocol the settings say;
+    ``clients_advertised``: the port that clients of it are given, where that is another one.
     ``log_dirs``: directories below ``logs`` that share its partitions; none: ``logs`` itself.
     """
 
@@ -61,6 +62,7 @@ class Broker:
         version: str = VERSION,
         log_dirs: Sequence[str] = (),
         clients_port: int | None = None,
+        clients_advertised: int | None = None,
     ) -> None:
         self.home = home
         self.logs = home / "logs"
@@ -77,10 +79,15 @@ class Broker:
         if clients_port is not None:
             named["CLIENTS"] = clients_port
         listeners = ",".join(f"{name}://127.0.0.1:{at}" for name, at in named.items())
+        advertised = listeners
+        if clients_advertised is not None:
+            advertised = advertised.replace(
+                f"CLIENTS://127.0.0.1:{clients_port}", f"CLIENTS://127.0.0.1:{clients_advertised}"
+            )
         home.mkdir(parents=True, exist_ok=True)
         self._config.write_text(
             f"{ROLES}{settings}node.id={node_id}\nlog.dirs={directories}\n"
-            f"listeners={listeners}\nadvertised.listeners={listeners}\n"
+            f"listeners={listeners}\nadvertised.listeners={advertised}\n"
             f"controller.quorum.voters={voters}\n",
             "utf-8",
         )
