@@ -18,6 +18,7 @@ from tests.simulation.ledger import Attempt, Ledger
 from tests.zookeeper.kafka_rule import KAFKA_BLOCK_LENGTH, KafkaExhausted, kafkas_content, next_block_of_kafka
 
 PAUSE_S = (0.0005, 0.03)
+CALM_PAUSE_S = (0.1, 0.5)  # even this is hundreds of times what brokers take
 RESTART_S = 0.3  # somebody starts a broker again that ended because its ids were exhausted
 
 
@@ -44,7 +45,12 @@ class DirectWriter:
         self._ledger = ledger
         self._numbers = numbers
         self._seen = 0  # the newest version that this broker knows of
+        self._pause_s = PAUSE_S
         agenda.after(rng.uniform(0.0, 0.5), self._next)
+
+    def calm_down(self) -> None:
+        """Take blocks less often: while others write faster than an entry commits no fence is written."""
+        self._pause_s = CALM_PAUSE_S
 
     def _next(self) -> None:
         self._ensemble.ask(lambda: self._ensemble.look(self._seen), self._read, lost=Unknown("no answer"))
@@ -106,4 +112,4 @@ class DirectWriter:
         self._later(self._next)
 
     def _later(self, call: Callable[..., None], *arguments: Any) -> None:
-        self._agenda.after(self._rng.uniform(*PAUSE_S), call, *arguments)
+        self._agenda.after(self._rng.uniform(*self._pause_s), call, *arguments)
