@@ -5,8 +5,11 @@ a running node is not disturbed and gets no request; it is published by rename, 
 node reads, sends and removes only those that it took itself. The folder keeps the ``KEPT_MAX`` newest.
 """
 
+import fcntl
 import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -53,10 +56,11 @@ def create(directory: Path, node_id: int | None, output_format: str) -> None:
     """
     made: list[dict[str, Any]] = []
     for node in _nodes(directory, node_id):
-        path = _create(node)
-        if path is not None:
-            removed = [str(each) for each in _tidied(path.parent, path)]
-            made.append({"node_id": node.node_id, "snapshot": str(path), "removed": removed})
+        with _alone(node):
+            path = _create(node)
+            if path is not None:
+                removed = [str(each) for each in _tidied(path.parent, path)]
+                made.append({"node_id": node.node_id, "snapshot": str(path), "removed": removed})
     if not made:
         raise Unreadable(f"no node of {directory} has ever started")
     if output_format == JSON:
@@ -66,6 +70,24 @@ def create(directory: Path, node_id: int | None, output_format: str) -> None:
         click.echo(f"node {each['node_id']}: {each['snapshot']}")
         for old in each["removed"]:
             click.echo(f"node {each['node_id']}: {old} was removed, {KEPT_MAX} newer ones are kept")
+
+
+@contextmanager
+def _alone(node: LocalNode) -> Iterator[None]:
+    """One command at a time takes snapshots of a node: a second one waits. What a killed one left goes first.
+
+    Both would write the same files, and the snapshot of either could be refused later.
+    """
+    folder = node.config.directory / BY_HAND
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / ".lock").open("ab")
+    except OSError as error:
+        raise Failed(f"node {node.node_id}: no snapshot could be written: {error}") from error
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        directories.sweep(folder)
+        yield
 
 
 def _create(node: LocalNode) -> Path | None:

@@ -17,6 +17,22 @@ JOURNAL_BYTES: Final = "tests/quorum/test_journal.py::test_its_bytes_shrink_with
 
 SNAPSHOTS: Final = (
     Mutant(
+        "snapshots-by-hand-together",
+        "one command at a time takes a snapshot of a node",
+        "cli/snapshot.py",
+        "        fcntl.flock(lock, fcntl.LOCK_EX)\n",
+        "",
+        ("tests/cli/test_snapshots_together.py::test_two_at_once_take_one_snapshot_after_the_other",),
+    ),
+    Mutant(
+        "snapshots-by-hand-half-made",
+        "what a killed command left of a snapshot goes with the next",
+        "cli/snapshot.py",
+        "        directories.sweep(folder)\n",
+        "",
+        ("tests/cli/test_snapshots_together.py::test_what_a_killed_one_left_goes_with_the_next",),
+    ),
+    Mutant(
         "store-commits-without-the-disk",
         "what the store commits waits for the disk",
         "snapshots/store.py",
