@@ -24,6 +24,7 @@ from fencepost.broker.foreign_markers import ForeignMarkers
 from fencepost.broker.log_cleaning import CleanerGauges, LogCleaning
 from fencepost.broker.log_directories import LogDirectories
 from fencepost.broker.log_maintenance import LogMaintenance, OfflineGauges
+from fencepost.broker.log_scrub import LogScrub
 from fencepost.broker.log_settings import log_config
 from fencepost.broker.markers import MarkersEndpoint
 from fencepost.broker.offsets import OffsetsEndpoint
@@ -88,6 +89,7 @@ class DataPlane:
         self._foreign = ForeignMarkers(clients.listing, clients.coordinators[-1], rng=rng, log=log)
         self._flusher = Flusher(self._partitions)
         self._maintenance, self._cleaning = self._maintained(config, directories, clock, gauges, log)
+        self._scrub = LogScrub(self._partitions, log=log)
         self._checks = Checks(stalls)
         self._produce = ProduceEndpoint(
             self._partitions,
@@ -178,6 +180,7 @@ class DataPlane:
             self._maintenance.expire_producers(),
             self._maintenance.flush(),
             self._cleaning.run(),
+            self._scrub.run(),
         )
 
     async def stop(self) -> None:

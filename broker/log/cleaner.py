@@ -16,7 +16,7 @@ from fencepost.broker.log.checkpoints import save_cleaned_end, sync_path
 from fencepost.broker.log.compaction import KEYS_MAX, NOTHING, AbortedRanges, Compaction, LastOffsets
 from fencepost.broker.log.producer_state import Ended, Producer
 from fencepost.broker.log.read_ahead import ReadAhead
-from fencepost.broker.log.segment import RELATIVE_OFFSET_MAX, Placed, Segment
+from fencepost.broker.log.segment import RELATIVE_OFFSET_MAX, Segment, header_placed
 from fencepost.broker.log.shapes import LogConfig
 from fencepost.broker.log.swaps import CLEANED, SWAP, remove_segments, remove_unfinished, rename_files
 from fencepost.records.batch import BatchHeader, batch_header, checked_header
@@ -243,7 +243,7 @@ class _Target:
             return
         position = self._segment.append(b"".join(self._waiting))
         for batch in self._waiting:
-            self._segment.index(_placed(batch_header(batch), position), self._interval_bytes)
+            self._segment.index(header_placed(batch_header(batch), position), self._interval_bytes)
             position += len(batch)
         self._waiting.clear()
         self._waiting_bytes = 0
@@ -257,9 +257,3 @@ def _batch_at(segment: Segment, ahead: ReadAhead, position: int) -> tuple[bytes,
     except CorruptData as error:
         raise CorruptData(f"{segment.path}, position {position}: {error}") from error
     return bytes(view[: header.size]), header
-
-
-def _placed(header: BatchHeader, position: int) -> Placed:
-    return Placed(
-        position, header.size, header.base_offset, header.end, header.leader_epoch, header.max_timestamp_ms
-    )

@@ -24,7 +24,7 @@ from fencepost.broker.log.producer_snapshot import encode_producers
 from fencepost.broker.log.producer_state import Producer
 from fencepost.broker.log.recovery import Recovered, snapshot_path
 from fencepost.broker.log.segment import SUFFIXES, Segment
-from fencepost.broker.log.segment_sums import forget_sums, is_summed, sum_segment
+from fencepost.broker.log.segment_sums import forget_sums, is_summed, load_sums, sum_segment
 from fencepost.records.named_errors import naming
 from fencepost.records.types import Offset, ProducerId
 from fencepost.wire.descriptors import is_exhausted
@@ -67,13 +67,17 @@ class Durability:
         self.durable_end = Offset(0)
 
     def begin(self, log: Recovered) -> None:
-        """The log was opened: only what lies before its recovery point is known to be on the disk."""
+        """The log was opened: only what lies before its recovery point is known to be on the disk.
+
+        Batches that were neither summed nor read are not summed before the scrub has read them.
+        """
         first = max(n for n, segment in enumerate(log.segments) if n == 0 or segment.base <= log.durable_end)
+        active = log.segments[-1]
+        checked = [each for each in log.segments if load_sums(each.path).batches.size >= each.unchecked_end]
         with self._lock:
             self._unflushed = [segment.path for segment in log.segments[first:]]
             self._unflushed_indexes = set(self._unflushed)
-            self._unsummed = {segment.path for segment in log.segments if not is_summed(segment.path)}
-            self._unsummed.add(log.segments[-1].path)
+            self._unsummed = {each.path for each in checked if each is active or not is_summed(each.path)}
             self._names_changed = True
             self._snapshot_due = None
             self._snapshots = list(log.snapshots)

@@ -14,13 +14,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from uuid import UUID
 
-from fencepost.broker.log import search
 from fencepost.broker.log.checkpoints import sync_path
 from fencepost.broker.log.cleanable import Cleanable
 from fencepost.broker.log.durability import Durability
-from fencepost.broker.log.recovery import header_placed, make_log, recover, snapshot_path
+from fencepost.broker.log.recovery import make_log, recover, snapshot_path
 from fencepost.broker.log.retention import count_past, is_expired, is_full, is_overdue
-from fencepost.broker.log.segment import Segment
+from fencepost.broker.log.scrub import Scrubbable
+from fencepost.broker.log.search import Places
+from fencepost.broker.log.segment import Segment, header_placed
 from fencepost.broker.log.shapes import (
     NO_TIMESTAMP,
     Aborted,
@@ -66,9 +67,10 @@ class PartitionLog:
         self._epochs = recovered.epochs
         self._states = recovered.states
         self._end = recovered.end
-        self._places = search.Places(self._segments)
+        self._places = Places(recovered)
         self._durability.begin(recovered)
         self.cleanable = Cleanable(recovered, self._places, self._durability)
+        self.scrubbable = Scrubbable(recovered, self._durability)
         if recovered.end > recovered.durable_end:
             self._request_snapshot()  # the next opening need not read the same again
 
@@ -229,11 +231,11 @@ class PartitionLog:
 
     def offset_for_time(self, timestamp_ms: int) -> TimedOffset | None:
         """The first record whose time is at or after ``timestamp_ms``; None if there is none."""
-        return search.first_since(self._segments, timestamp_ms, self.start)
+        return self._places.first_since(timestamp_ms, self.start)
 
     def offset_of_newest(self) -> TimedOffset | None:
         """The first record with the greatest time (ListOffsets -3); None without a time in the log."""
-        return search.newest(self._segments, self.start)
+        return self._places.newest(self.start)
 
     def epoch_at(self, offset: Offset) -> Term:
         """The leader epoch of an offset, NO_EPOCH if none is known (ListOffsets answers it)."""

@@ -7,6 +7,7 @@ Tail            a torn end is cut to its last whole batch. Anything else that ma
 Indexes         are written again from the recovery point on. If one before it is missing or senseless, the
                 log is read again from the snapshot before its segment.
 Batches         before the recovery point, in its segment: if they are not as they were summed, so is it.
+                Those of the segments before it are checked when they are read (unchecked.py).
 Producers       from that snapshot and the batches after it; without a snapshot from the log's start.
 Cleaned         logs lack offsets below ``cleaned_end``; what a killed cleaner decided is done first.
 Killed here     at any line: the next opening finds the same or less to mend.
@@ -33,9 +34,10 @@ from fencepost.broker.log.epoch_check import difference, read_epochs
 from fencepost.broker.log.producer_snapshot import decode_producers
 from fencepost.broker.log.producer_state import Producer, ProducerStates
 from fencepost.broker.log.read_ahead import ReadAhead
-from fencepost.broker.log.segment import SUFFIXES, Placed, Segment
+from fencepost.broker.log.segment import SUFFIXES, Segment, header_placed
 from fencepost.broker.log.swaps import finish_swaps
-from fencepost.records.batch import BatchHeader, checked_header, decode_batch
+from fencepost.broker.log.unchecked import header_in_place, mark_unchecked
+from fencepost.records.batch import BatchHeader, decode_batch
 from fencepost.records.end_marker import end_marker
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset, ProducerId
@@ -137,13 +139,6 @@ def lost_segment(directory: Path) -> Damage | None:
     return Damage(directory / f"{lost}.log", 0, 0, Offset(int(lost)), reason)
 
 
-def header_placed(header: BatchHeader, position: int) -> Placed:
-    """What a segment's indexes need to know of a batch."""
-    return Placed(
-        position, header.size, header.base_offset, header.end, header.leader_epoch, header.max_timestamp_ms
-    )
-
-
 def _open_segments(log: Recovered) -> None:
     """Recover with the newest sound snapshot. Raises DamagedLog."""
     point, table = _newest_snapshot(log)
@@ -154,18 +149,19 @@ def _open_segments(log: Recovered) -> None:
             )
         log.segments = [Segment.create(log.directory, point)]
     broken = _first_senseless(log, point)
+    read_from = point
     held = _from(log.segments, point)[0]
     is_changed = held.base < point and segment_sums.are_batches_changed(held.path)
     if is_changed:
         log.repairs.append(f"{held.path.stem}: read again, its batches are not as they were summed")
         broken = held.base if broken is None else broken
     if broken is not None:
-        first, older = _snapshot_before(log, broken)
+        read_from, older = _snapshot_before(log, broken)
         log.states.restore(older)
-        remade = [segment for segment in _from(log.segments, first) if segment.base < point]
+        remade = [segment for segment in _from(log.segments, read_from) if segment.base < point]
         for segment in remade:
             segment_sums.begin_indexes(segment.path)
-        _read_again(log, first, point)
+        _read_again(log, read_from, point)
         for segment in remade:
             segment.sync_indexes()  # they are believed from now on
             segment_sums.end_indexes(segment.path)
@@ -175,6 +171,7 @@ def _open_segments(log: Recovered) -> None:
     log.states.restore(table)
     log.end = _read_again(log, point, None)
     log.durable_end = point
+    mark_unchecked(log.segments, point, read_from)
     for segment in _from(log.segments, point):
         if segment_sums.changed_index(segment.path, segment_sums.load_sums(segment.path)):
             segment_sums.end_indexes(segment.path)  # a newer snapshot, which was lost, summed more
@@ -376,9 +373,7 @@ def _take_batch(
 
     is_durable   it lies before the recovery point, so its epoch was on the disk, too.
     """
-    header = checked_header(content)
-    if header.base_offset != expected and not expected < header.base_offset < log.cleaned_end:
-        raise CorruptData(f"a batch begins at offset {header.base_offset}, expected {expected}")
+    header = header_in_place(content, 0, expected, log.cleaned_end)
     expected = header.base_offset
     due = log.epochs.at(expected)
     if header.leader_epoch < log.epochs.latest and header.leader_epoch < due:

@@ -20,7 +20,7 @@ from fencepost.broker.log.recovery import lost_segment, snapshot_path, snapshots
 from fencepost.broker.log.segment import SUFFIXES, Segment
 from fencepost.broker.log.segment_sums import SUFFIX as SUMS
 from fencepost.broker.log.segment_sums import forget_sums, is_as_summed, load_sums
-from fencepost.records.batch import checked_header
+from fencepost.broker.log.unchecked import header_in_place
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset, Term
 from fencepost.snapshots.segments import LOG_START, list_segments
@@ -69,8 +69,7 @@ def inspect(directory: Path, *, machine_went_down: bool) -> Inspected:
             reason = f"it begins at offset {segment.base}, expected {end}"
             damage = Damage(segment.path, 0, segment.size, end, reason)
             break
-        is_past = number + 1 < len(segments) and segments[number + 1].base <= point
-        position, end, error = _read(segment, end, known._replace(epochs=None) if is_past else known)
+        position, end, error = _read(segment, end, known)
         if error is None:
             continue
         if any(later.size for later in segments[number + 1 :]):
@@ -140,7 +139,7 @@ class _Known(NamedTuple):
 
     point: Offset  # everything before it is on the disk
     cleaned_end: Offset
-    epochs: LeaderEpochs | None  # not of segments before the recovery point's, which no opening reads
+    epochs: LeaderEpochs | None  # None: the next start makes the file again
     machine_went_down: bool
 
 
@@ -160,9 +159,7 @@ def _read(segment: Segment, expected: Offset, known: _Known) -> tuple[int, Offse
     ahead, position, epoch = ReadAhead(segment), 0, Term(-1)
     try:
         while position < segment.size:
-            header = checked_header(ahead.batch_at(position))
-            if header.base_offset != expected and not expected < header.base_offset < known.cleaned_end:
-                raise CorruptData(f"a batch begins at offset {header.base_offset}, expected {expected}")
+            header = header_in_place(ahead.batch_at(position), 0, expected, known.cleaned_end)
             if header.leader_epoch < epoch:
                 raise CorruptData(f"a batch of epoch {header.leader_epoch} follows {epoch}")
             epoch = header.leader_epoch

@@ -5,12 +5,14 @@ so that they need no search.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from fencepost.broker.log.aborted import UNNARROWED_MAX, AbortedIndex, Producers, producers_of
+from fencepost.broker.log.recovery import Recovered
 from fencepost.broker.log.segment import Placed, Segment
 from fencepost.broker.log.shapes import NO_TIMESTAMP, Aborted, TimedOffset
+from fencepost.broker.log.unchecked import CHECKED_AT_ONCE_BYTES, Known, require_sound
 from fencepost.broker.log.validation import opened_records
 from fencepost.records.batch import batch_header
 from fencepost.records.batch_layout import LOG_APPEND_TIME
@@ -22,10 +24,11 @@ OPEN_SEGMENTS_MAX: Final = 4  # full ones, whose files are kept open
 
 
 class Places:
-    """The segments of a log, by offset. ``segments`` is the log's own list."""
+    """The segments of a log that is open, by offset: the list is the log's own."""
 
-    def __init__(self, segments: list[Segment]) -> None:
-        self._segments = segments
+    def __init__(self, log: Recovered) -> None:
+        self._segments = log.segments
+        self._known = Known(log.epochs, log.cleaned_end)
         self._remembered: dict[Offset, tuple[Segment, int]] = {}
         self._opened: list[Segment] = []  # the longest unused first
 
@@ -40,6 +43,7 @@ class Places:
         """Whole batches of one segment, from the one that holds ``offset``, which is before ``upper``.
 
         If a disk lost what holds ``offset``, from the one after it. With them comes the offset after them.
+        Raises   OSError, CorruptData.
         """
         last = len(self._segments) - 1
         for number in range(self._number(offset), last + 1):
@@ -51,13 +55,42 @@ class Places:
             limit = segment.size if upper >= segment_end else self._position(segment, upper)
             if position == limit:
                 continue
+            if position < segment.unchecked_end:
+                bytes_max = min(bytes_max, CHECKED_AT_ONCE_BYTES)
             content, next_offset = segment.read(position, bytes_max, limit, at_least_one=at_least_one)
             if not content:
                 break
+            if position < segment.unchecked_end:
+                require_sound(segment, content, position, self._known)
             next_offset = min(upper, segment_end) if next_offset is None else next_offset
             self._remember(next_offset, segment, position + len(content))
             return content, next_offset
         return b"", offset
+
+    def newest(self, start: Offset) -> TimedOffset | None:
+        """The first record with the greatest time; None without a time in the log, or before ``start``."""
+        newest_ms = max(segment.max_timestamp_ms for segment in self._segments)
+        return self.first_since(newest_ms, start) if newest_ms != NO_TIMESTAMP else None
+
+    def first_since(self, timestamp_ms: int, start: Offset) -> TimedOffset | None:
+        """The first record from ``start`` on whose time is at or after ``timestamp_ms``.
+
+        Raises   OSError, CorruptData.
+        """
+        for segment in self._segments:
+            if segment.max_timestamp_ms < timestamp_ms:
+                continue
+            number = segment.times.count_below(0, timestamp_ms)
+            before = segment.base + (segment.times[number - 1][1] if number else 0)
+            for placed in segment.walk(segment.floor(Offset(before))):
+                if placed.position < segment.unchecked_end:
+                    content = segment.bytes_at(placed.position, placed.size)
+                    require_sound(segment, content, placed.position, self._known)
+                if placed.max_timestamp_ms >= timestamp_ms and placed.end > start:
+                    found = _record_since(segment, placed, timestamp_ms, start)
+                    if found is not None:
+                        return found
+        return None
 
     def aborted(self, offset: Offset, upper: Offset, producers: Producers = None) -> tuple[Aborted, ...]:
         """The aborted transactions that touch [offset, upper)."""
@@ -107,27 +140,6 @@ class Places:
         elif len(self._opened) >= OPEN_SEGMENTS_MAX:
             self._opened.pop(0).close()
         self._opened.append(segment)
-
-
-def newest(segments: Sequence[Segment], start: Offset) -> TimedOffset | None:
-    """The first record with the greatest time; None without a time in the log, or before ``start``."""
-    newest_ms = max(segment.max_timestamp_ms for segment in segments)
-    return first_since(segments, newest_ms, start) if newest_ms != NO_TIMESTAMP else None
-
-
-def first_since(segments: Sequence[Segment], timestamp_ms: int, start: Offset) -> TimedOffset | None:
-    """The first record from ``start`` on whose time is at or after ``timestamp_ms``."""
-    for segment in segments:
-        if segment.max_timestamp_ms < timestamp_ms:
-            continue
-        number = segment.times.count_below(0, timestamp_ms)
-        before = segment.base + (segment.times[number - 1][1] if number else 0)
-        for placed in segment.walk(segment.floor(Offset(before))):
-            if placed.max_timestamp_ms >= timestamp_ms and placed.end > start:
-                found = _record_since(segment, placed, timestamp_ms, start)
-                if found is not None:
-                    return found
-    return None
 
 
 def _record_since(segment: Segment, placed: Placed, timestamp_ms: int, start: Offset) -> TimedOffset | None:

@@ -20,6 +20,7 @@ from fencepost.broker.log.open_files import OPEN_FILES
 from fencepost.broker.log.producer_state import Ended
 from fencepost.broker.log.segment_sums import forget_sums, sums_path
 from fencepost.broker.log.shapes import NO_TIMESTAMP
+from fencepost.records.batch import BatchHeader
 from fencepost.records.batch_layout import HEADER_BYTES, LENGTH_COUNTS_FROM, field, fields_of
 from fencepost.records.invariant import CorruptData, invariant
 from fencepost.records.named_errors import named
@@ -51,6 +52,13 @@ def segment_files(directory: Path, base: Offset, suffix: str = "") -> tuple[Path
     return log, offsets, times, aborts
 
 
+def header_placed(header: BatchHeader, position: int) -> Placed:
+    """What a segment's indexes need to know of a batch."""
+    return Placed(
+        position, header.size, header.base_offset, header.end, header.leader_epoch, header.max_timestamp_ms
+    )
+
+
 class Segment:
     """One segment, open for reading, and for appending if it is the last."""
 
@@ -73,6 +81,7 @@ class Segment:
         self._newest_offset = base  # last offset of the batch with the greatest time
         self.max_timestamp_ms = NO_TIMESTAMP
         self.size = self.path.stat().st_size
+        self.unchecked_end = 0  # what lies before this position is checked when it is read: unchecked.py
         self._trust_times()
 
     @classmethod

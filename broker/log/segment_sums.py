@@ -8,8 +8,8 @@ Indexes     that are not as they were summed are made again from the batches bef
             is done, the file says so: killed meanwhile, the next start does it again.
 Batches     of which fewer are there than were summed are damage, if the segment ends before the next one
             begins, too: the file alone takes no partition offline. A start compares the bytes of the segment
-            that has the recovery point, and reads its batches if they differ; those of the segments before
-            it are compared by ``storage verify`` and ``storage repair``.
+            that has the recovery point, and reads its batches if they differ; while the broker runs those of
+            all segments are compared, one after the other (scrub.py), and by ``storage verify``.
 Shorter     files, or replaced ones: the sums are forgotten first, durably (``forget_sums``).
 Layout      version i16 = 1 | base offset i64 | four times (bytes u64 | CRC-32C u32), of .log, .index,
             .timeindex, .txnindex | CRC-32C u32 of all before. Big-endian. 0 bytes: that file is not summed.
@@ -18,7 +18,7 @@ Earlier     versions neither write nor read the file; what they append lies behi
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -159,17 +159,20 @@ def end_indexes(segment: Path) -> None:
     save_sums(segment, SegmentSums(load_sums(segment).batches, *indexes), durable=True)
 
 
-def is_as_summed(path: Path, expected: Summed) -> bool:
-    """The file begins with the bytes that were summed. Raises OSError."""
+def is_as_summed(path: Path, expected: Summed, pace: Callable[[int], None] = lambda _: None) -> bool:
+    """The file begins with the bytes that were summed. Raises OSError.
+
+    ``pace`` is called after each piece that is read, with its bytes.
+    """
     try:
         if path.stat().st_size < expected.size:
             return False
     except FileNotFoundError:
         return expected == NOT_SUMMED
-    return _extended(path, NOT_SUMMED, expected.size) == expected
+    return _extended(path, NOT_SUMMED, expected.size, pace) == expected
 
 
-def _extended(path: Path, before: Summed, size: int) -> Summed:
+def _extended(path: Path, before: Summed, size: int, pace: Callable[[int], None] = lambda _: None) -> Summed:
     """The sum of a file's first ``size`` bytes, of which ``before`` covers the first ones."""
     at, crc = before if before.size <= size else NOT_SUMMED
     with path.open("rb") as file:
@@ -177,4 +180,5 @@ def _extended(path: Path, before: Summed, size: int) -> Summed:
         while at < size and (piece := file.read(min(_PIECE_BYTES, size - at))):
             crc = crc32c(piece, crc)
             at += len(piece)
+            pace(len(piece))
     return Summed(at, crc)

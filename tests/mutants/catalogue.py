@@ -61,6 +61,7 @@ from tests.mutants.producer_ids import PRODUCER_IDS
 from tests.mutants.raft import RAFT
 from tests.mutants.registry import REGISTRY
 from tests.mutants.restoring import RESTORING
+from tests.mutants.scrubbed_logs import SCRUBBED_LOGS
 from tests.mutants.simulated import SIMULATED
 from tests.mutants.stalls_answers import STALLS_ANSWERS
 from tests.mutants.stalls_bounds import STALLS_BOUNDS
@@ -87,6 +88,7 @@ MUTANTS: Final = (
     *COMPACTION,
     *PARTITION_LOGS,
     *COMPARED_LOGS,
+    *SCRUBBED_LOGS,
     *PARTITION_REPORTS,
     *RESTORING,
     *DIGESTS,

@@ -24,5 +24,18 @@ def opened(directory: Path, config: LogConfig = SMALL, *, went_down: bool = Fals
     return PartitionLog.open(directory, config, NOW_MS, machine_went_down=went_down)
 
 
+def at_once(size: int) -> None:
+    """A scrub's pace."""
+
+
+def scrub(log: PartitionLog) -> None:
+    """One round over a log. Raises what it finds."""
+    for segment in log.scrubbable.segments():
+        part = log.scrubbable.part(segment)
+        assert part is not None
+        log.scrubbable.scrub(part, at_once)
+        segment.unchecked_end = 0
+
+
 def segments(directory: Path) -> list[Path]:
     return sorted(directory.glob("*.log"))

@@ -1,0 +1,97 @@
+"""The scrub of a log: its segments are compared with their sums while the log is in use, one after the other.
+
+Compared  batches and indexes, as far as they were summed. What is appended later changes nothing of that.
+Read      are the batches, each with its checksum, offset and leader epoch, if they are not as they were
+          summed, which finds the place, or if no start has read them and they are not summed. If all are
+          sound they are summed anew: an earlier version, which writes no sums, cut and filled the segment.
+Cleaned   segments lack offsets, so that a changed offset may look sound: they are not summed anew.
+Threads   ``scrub`` runs beside the log's owner, with files of its own; the rest is the owner's.
+Replaced  by a cleaner, or deleted, meanwhile: what was found says nothing. The owner looks (``part``).
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from fencepost.broker.log.checkpoints import LeaderEpochs, load_cleaned_end
+from fencepost.broker.log.damage import Damage, DamagedLog
+from fencepost.broker.log.durability import Durability
+from fencepost.broker.log.read_ahead import ReadAhead
+from fencepost.broker.log.recovery import Recovered
+from fencepost.broker.log.segment import Segment
+from fencepost.broker.log.segment_sums import changed_index, is_as_summed, load_sums, sums_path
+from fencepost.broker.log.unchecked import Known, sound_header
+from fencepost.records.invariant import CorruptData
+
+Pace = Callable[[int], None]
+"""Called after so many bytes were read: it may wait, and ends the scrub with an exception of its own."""
+
+
+class Part(NamedTuple):
+    """What is to be scrubbed of a segment: whole batches of ``size`` bytes."""
+
+    segment: Segment
+    size: int
+    unchecked_end: int  # no start has read what lies before this position
+
+
+class Scrubbable:
+    """The segments of a log that is open: the list is the log's own."""
+
+    def __init__(self, log: Recovered, durability: Durability) -> None:
+        self._segments = log.segments
+        self._durability = durability
+
+    def segments(self) -> tuple[Segment, ...]:
+        """All of them, the oldest first."""
+        return tuple(self._segments)
+
+    def part(self, segment: Segment) -> Part | None:
+        """The segment as it is now; None: it is not the log's any more."""
+        if segment not in self._segments:
+            return None
+        return Part(segment, segment.size, segment.unchecked_end)
+
+    def scrub(self, part: Part, pace: Pace) -> None:
+        """Compare a segment with its sums, or read it: then it is summed with the next snapshot.
+
+        Raises   DamagedLog, CorruptData, OSError.
+        """
+        pace(0)
+        path = part.segment.path
+        sums = load_sums(path)
+        suffix = changed_index(path, sums)
+        if suffix is not None:
+            what = f"{path.with_suffix(suffix)} is not as it was written"
+            raise CorruptData(f"{what}. The next start makes it again from the batches")
+        is_summed = sums.batches.size >= part.unchecked_end
+        if is_summed and is_as_summed(path, sums.batches, pace):
+            return
+        is_cleaned = _read(part, pace)
+        if is_summed and is_cleaned:
+            raise CorruptData(
+                f"{path}: other bytes than were written, by {sums_path(path).name}, though each batch is "
+                "sound: an offset may have changed. If an earlier version of fencepost cut this log "
+                "('storage repair'), remove that file"
+            )
+        with self._durability.locked():
+            self._durability.replaced(path)
+
+
+def _read(part: Part, pace: Pace) -> bool:
+    """Each batch. True: a cleaner may have left offsets out of the segment. Raises DamagedLog, OSError."""
+    segment = Segment(part.segment.path.parent, part.segment.base)
+    epochs = LeaderEpochs(segment.path.parent)
+    epochs.load()
+    known = Known(epochs, load_cleaned_end(segment.path.parent))
+    ahead, position, expected = ReadAhead(segment), 0, segment.base
+    try:
+        while position < part.size:
+            header = sound_header(ahead.batch_at(position), 0, expected, known)
+            position += header.size
+            expected = header.end
+            pace(header.size)
+    except CorruptData as error:
+        raise DamagedLog(Damage(segment.path, position, segment.size, expected, str(error))) from error
+    finally:
+        segment.close()
+    return segment.base < known.cleaned_end

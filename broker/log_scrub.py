@@ -1,0 +1,131 @@
+"""The scrub of a broker: every segment of every log is compared with its sums, again and again.
+
+Rounds      one round over each log directory begins with the broker, and ROUND_PAUSE_S after the one before.
+            A thread for each directory: a slow disk does not delay the others.
+Pace        at most BYTES_PER_S of a directory, and a fifth of a core. A file is open for one segment's time.
+Found       what changed takes the partition offline by name, as at a start. Until the first round was
+            there, batches from before the start are checked when they are read (log/unchecked.py).
+Passed over segments that a cleaner works on, or that are gone: the next round finds what took their place.
+Source      none: Apache Kafka does not look.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import groupby
+from typing import Final
+
+from structlog.typing import FilteringBoundLogger
+
+from fencepost.broker.log.scrub import Pace, Part
+from fencepost.broker.log.segment import Segment
+from fencepost.broker.off_loop import off_loop
+from fencepost.broker.partition import Partition
+from fencepost.broker.partitions import Partitions
+from fencepost.records.invariant import CorruptData
+
+ROUND_PAUSE_S: Final = 3600.0
+BYTES_PER_S: Final = 32 * 1024 * 1024
+"""A terabyte in nine hours, beside which a disk still serves; comparing so many takes 8 ms of CPU."""
+
+SLICE_BYTES: Final = 1024 * 1024
+SLICE_S: Final = 0.001  # of CPU: batches are read one by one where there are no sums
+PAUSE: Final = 4.0  # times the CPU of the slice, at least: requests want the interpreter, too
+
+
+class ScrubStopped(Exception):
+    """The log is being closed."""
+
+
+class ScrubPace:
+    """How fast a thread goes. It is called after what was read, always in that thread."""
+
+    def __init__(self, may_go_on: Callable[[], bool], sleep: Callable[[float], None] = time.sleep) -> None:
+        self._may_go_on = may_go_on
+        self._sleep = sleep
+        self._read = 0
+        self._slice_began: float | None = None
+
+    def __call__(self, size: int) -> None:
+        """So many bytes were read: sleep if the slice is over. Raises ScrubStopped."""
+        now = time.thread_time()
+        used = 0.0 if self._slice_began is None else now - self._slice_began
+        self._slice_began = now - used
+        self._read += size
+        if self._read < SLICE_BYTES and used < SLICE_S:
+            return
+        if not self._may_go_on():
+            raise ScrubStopped
+        self._sleep(max(self._read / BYTES_PER_S, PAUSE * used))
+        self._read = 0
+        self._slice_began = time.thread_time()
+
+
+class LogScrub:
+    """The loop. To be made on the event loop."""
+
+    def __init__(self, partitions: Partitions, *, log: FilteringBoundLogger) -> None:
+        self._partitions = partitions
+        self._log = log
+        self._segments = self._bytes = 0  # found sound in this round
+        self._is_stopping = False
+
+    async def run(self) -> None:
+        """Round after round; forever."""
+        while True:
+            await self.scrub_once()
+            await asyncio.sleep(ROUND_PAUSE_S)
+
+    async def scrub_once(self) -> None:
+        """One round over all that is there now."""
+        self._segments = self._bytes = 0
+        logs = sorted(self._partitions, key=lambda each: each.log.directory)
+        async with asyncio.TaskGroup() as tasks:
+            for _, found in groupby(logs, lambda each: each.log.directory.parent):
+                tasks.create_task(self._directory(tuple(found)))
+        self._log.info("logs_scrubbed", segments=self._segments, bytes=self._bytes)
+
+    async def _directory(self, partitions: Sequence[Partition]) -> None:
+        """One after the other: these are in one log directory."""
+        pace = ScrubPace(lambda: not self._is_stopping)
+        thread = ThreadPoolExecutor(1, "log_scrub")
+        try:
+            for partition in partitions:
+                for segment in partition.log.scrubbable.segments():
+                    await self._segment(partition, segment, pace, thread)
+        finally:
+            thread.shutdown(wait=False)
+
+    async def _segment(
+        self, partition: Partition, segment: Segment, pace: Pace, thread: ThreadPoolExecutor
+    ) -> None:
+        scrubbable = partition.log.scrubbable
+
+        def part() -> Part | None:
+            is_own = partition.is_open and not partition.cleaning
+            return scrubbable.part(segment) if is_own else None
+
+        def paced(size: int) -> None:
+            if not partition.is_open:
+                raise ScrubStopped
+            pace(size)
+
+        before = part()
+        if before is None:
+            return
+        try:
+            await off_loop(partial(scrubbable.scrub, before, paced), thread, on_cancelled=self._stop)
+        except ScrubStopped:
+            return
+        except (OSError, CorruptData) as error:
+            if part() is not None:  # else it is another file by now
+                self._partitions.fail(partition, error, doing="scrub")
+            return
+        segment.unchecked_end = 0
+        self._segments += 1
+        self._bytes += before.size
+
+    def _stop(self) -> None:
+        self._is_stopping = True
