@@ -2,8 +2,8 @@
 
 Weather    each fault by itself (weather.ALONE), all of them at once, or one node of three that is bad as long
            as it lives: its disk fails, and its store and its files are damaged again and again.
-Clusters   brokers and topics; five voters with transactions and a group; an upgrade from ZooKeeper with
-           transactions. The limits of the product are random in each of them.
+Clusters   brokers, topics and settings; five voters with transactions and a group; an upgrade from ZooKeeper
+           with transactions. The limits of the product are random in each of them.
 Demanded   safety always; of a bad node's peers that they serve; after the faults that everything goes on.
 """
 
@@ -22,6 +22,7 @@ from tests.simulation.files import damage_file
 from tests.simulation.flips import flip
 from tests.simulation.groups import GroupVoter, Readers
 from tests.simulation.invariants import Violation
+from tests.simulation.setting_operators import OF_A_TOPIC, OF_ALL_BROKERS, SettingOperator
 from tests.simulation.simulation import HEAL_S, Simulation
 from tests.simulation.topic_operators import TopicOperator
 from tests.simulation.transactions import Quiet, TransactionSimulation
@@ -30,6 +31,7 @@ from tests.simulation.weather import ALONE, MIXED, Weather, scaled
 
 STORM_S: Final = 10.0
 OPERATORS: Final = 2
+OF_THE_HIGHEST_LEVEL: Final = 0.8  # below it, settings of brokers are refused
 BAD_CALLS: Final = 0.0005
 DAMAGE_S: Final = (0.3, 2.5)
 AROUND_A_BAD_NODE: Final = Weather(cuts=0.2, hand_overs=0.2, slow=0.02, drop=0.005, drift=0.05)
@@ -39,7 +41,7 @@ _OF_GROUPS: Final = (JoinGroup, SyncGroup, HeartbeatGroup, LeaveGroup)
 
 
 class WithTopics(Simulation):
-    """Topics are made and deleted."""
+    """Topics are made and deleted; settings of one, and of all brokers, change."""
 
     all_limits = True
 
@@ -49,6 +51,18 @@ class WithTopics(Simulation):
             TopicOperator(f"topic-{number}", self.agenda, self.rng, self.ledger, self.processes)
             for number in range(OPERATORS)
         ]
+        self.operators_of_settings: list[SettingOperator] = []
+        if kind_of(self.seed) != "changed rows":  # written again before it is found: the less, see flips.py
+            self._make_operators_of_settings()
+
+    def _make_operators_of_settings(self) -> None:
+        if random.Random(f"level {self.seed}").random() < OF_THE_HIGHEST_LEVEL:
+            for process in self.processes.values():
+                process.log_level_formatted = LEVEL_MAX
+        self.operators_of_settings += (
+            SettingOperator(each, self.agenda, self.rng, self.ledger, self.processes)
+            for each in (OF_ALL_BROKERS, OF_A_TOPIC)
+        )
 
     def __enter__(self) -> "WithTopics":
         return self
@@ -57,6 +71,15 @@ class WithTopics(Simulation):
         """The faults are over: everything goes on."""
         self.restart_changed()
         self.demand_progress()
+        self._guarded(self._demand_looks)
+
+    def _demand_looks(self) -> None:
+        before = [each.looks for each in self.operators_of_settings]
+        deadline = self.agenda.now + HEAL_S
+        while any(each.looks == was for each, was in zip(self.operators_of_settings, before, strict=True)):
+            if self.agenda.now >= deadline:
+                raise Violation(f"settings cannot be read: {self._standing()}")
+            self._run_until(self.agenda.now + 0.5)
 
 
 class BadNode(WithTopics):

@@ -52,4 +52,6 @@ def test_storms_of_every_fault() -> None:
     for seed in (23, 36):
         counts.update(weather_the_mixed(seed, SHORT_S).ledger.counts)
     assert counts["topics made"] > len(KINDS)
+    assert counts["settings changed"] > len(KINDS)
+    assert counts["settings read"] > len(KINDS)
     assert counts["ended"]

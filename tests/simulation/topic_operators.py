@@ -7,11 +7,10 @@ acknowledged is never there again.
 
 import random
 import uuid
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
-from fencepost.controller.decision import Decision
-from fencepost.controller.errors import ApiError, ErrorCode
+from fencepost.controller.errors import ErrorCode
 from fencepost.controller.topics import (
     CreateTopics,
     CreateTopicsAnswer,
@@ -22,24 +21,19 @@ from fencepost.controller.topics import (
     find,
     find_by_id,
 )
-from fencepost.controller.view import View
-from fencepost.quorum.port import Reply
 from fencepost.records.types import NodeId
 from tests.simulation.agenda import Agenda
 from tests.simulation.clients import CONTEXT
 from tests.simulation.invariants import require
 from tests.simulation.ledger import Ledger
+from tests.simulation.operators import Operator
 from tests.simulation.process import Process
 from tests.wire.answering import Answering
 
-PATIENCE_S: Final = 1.5
-PAUSE_S: Final = (0.05, 0.4)
 PARTITIONS_MAX: Final = 3
 
-Ask = Callable[[Process, Reply[Any]], None]
 
-
-class TopicOperator:
+class TopicOperator(Operator):
     """See the module."""
 
     def __init__(
@@ -51,15 +45,10 @@ class TopicOperator:
         processes: Mapping[NodeId, Process],
     ) -> None:
         self._name = name
-        self._agenda = agenda
-        self._rng = rng
-        self._ledger = ledger
-        self._processes = processes
         self._topic_id: uuid.UUID | None = None  # made or found, and no deletion of it was sent
         self._is_there = False  # a topic has the name, which one is not known
         self._gone: set[uuid.UUID] = set()  # whose deletion was acknowledged
-        self._leader: NodeId | None = None
-        agenda.after(rng.uniform(0.5, 1.5), self._act)
+        super().__init__(agenda, rng, ledger, processes)
 
     def _act(self) -> None:
         rng, topic_id = self._rng, self._topic_id
@@ -129,44 +118,3 @@ class TopicOperator:
             require(topic is None, "I2: a deleted topic is there again", name=self._name, id=topic_id)
 
         self._read(lambda view: find_by_id(view, topic_id), done)
-
-    # -- sending ----------------------------------------------------------------------------------
-
-    def _read(self, read: Callable[[View], Topic | None], done: Callable[[Topic | None], None]) -> None:
-        def decide(view: View, _now_ms: int) -> Decision[Topic | None]:
-            return Decision((), read(view))
-
-        self._send(lambda node, reply: node.submit(decide, reply), done)
-
-    def _send(self, ask: Ask, done: Callable[[Any], None]) -> None:
-        """To the node that answered last; the next step follows an answer, or the end of patience."""
-        waiting = [True]
-        if self._leader is None:
-            self._leader = self._rng.choice(sorted(self._processes))
-        node = self._processes[self._leader]
-
-        def go_on() -> None:
-            if waiting[0]:
-                waiting[0] = False
-                self._agenda.after(self._rng.uniform(*PAUSE_S), self._act)
-
-        def reply(answer: Any, _throttle_ms: int) -> None:
-            if isinstance(answer, ApiError):
-                self._leader = None
-            elif waiting[0]:
-                done(answer)
-            go_on()
-
-        def give_up() -> None:
-            if waiting[0]:
-                self._leader = None
-                go_on()
-
-        def arrive() -> None:
-            try:
-                ask(node, reply)
-            except ApiError as refusal:
-                reply(refusal, 0)
-
-        self._agenda.after(PATIENCE_S, give_up)
-        self._agenda.after(self._rng.uniform(0.0, 0.003), node.run, arrive)
