@@ -29,6 +29,7 @@ from tests.clients import (
     group_story,
     java_tools,
     kafka_connect,
+    kafka_flink,
     kafka_streams,
     offsets_archive,
     owners,
@@ -49,7 +50,8 @@ from tests.clients.suites.suite import Suite
 from tests.harness.nodes import NO_QUOTA, Nodes, running
 
 FRAMEWORKS: Final = {
-    each.NAME: (each.VERSION, each.SCENARIOS) for each in (kafka_streams, kafka_connect, spark_streaming)
+    each.NAME: (each.VERSION, each.SCENARIOS)
+    for each in (kafka_streams, kafka_connect, spark_streaming, kafka_flink)
 }
 CLIENTS: Final = tuple(dict.fromkeys((*PLAYERS, *owners.SCENARIOS, *SUITES, *FRAMEWORKS)))
 OF_KAFKA: Final = (
