@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from fencepost.controller.errors import ApiError
+from fencepost.wire.auth import Login
 from fencepost.wire.connection import Connection, ConnectionLost, RequestTimeout
 from fencepost.wire.k10_find_coordinator import FIND_COORDINATOR, Coordinator, FindCoordinator
+from fencepost.wire.tls import Tls
 
 BACKOFF_S: Final = 0.1
 OPEN_SECONDS: Final = 2.0
@@ -24,14 +26,16 @@ class NoCoordinator(Exception):
     """None was found in time."""
 
 
-async def open_first(bootstrap: list[Address]) -> Connection:
+async def open_first(
+    bootstrap: list[Address], sasl: Login | None = None, tls: Tls | None = None
+) -> Connection:
     """A connection to the first address that accepts one. Raises NotConnected of the last one."""
     for host, port in bootstrap[:-1]:
         try:
-            return await Connection.open(host, port, timeout_s=OPEN_SECONDS)
+            return await Connection.open(host, port, sasl=sasl, tls=tls, timeout_s=OPEN_SECONDS)
         except ConnectionLost:
             pass
-    return await Connection.open(*bootstrap[-1], timeout_s=OPEN_SECONDS)
+    return await Connection.open(*bootstrap[-1], sasl=sasl, tls=tls, timeout_s=OPEN_SECONDS)
 
 
 async def find_all(

@@ -34,11 +34,15 @@ _PADDING: Final = bytes(VALUE_BYTES - _VALUE.size)
 
 
 class Create(msgspec.Struct, frozen=True, tag="create"):
-    """Create a topic with the cluster's default of replicas. The response is null."""
+    """Create a topic with the cluster's default of replicas. The response is null.
+
+    ``access``: librdkafka's settings beside its own, of a cluster that is reached by TLS or with a login.
+    """
 
     bootstrap: str
     topic: str
     partitions: int
+    access: dict[str, str] = {}
 
 
 class Load(msgspec.Struct, frozen=True, tag="load", kw_only=True):
@@ -214,7 +218,7 @@ def difference(load: Load, committed: int) -> str:
 
 def create_topic(create: Create) -> None:
     """Returns when each partition has a leader. Raises KafkaException, RuntimeError."""
-    admin = AdminClient({"bootstrap.servers": create.bootstrap, "log_level": 0})
+    admin = AdminClient({"bootstrap.servers": create.bootstrap, "log_level": 0, **create.access})
     topic = NewTopic(create.topic, create.partitions)
     for future in admin.create_topics([topic], operation_timeout=TOPIC_SECONDS_MAX).values():
         future.result(TOPIC_SECONDS_MAX)

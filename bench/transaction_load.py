@@ -53,6 +53,7 @@ class Delete(msgspec.Struct, frozen=True, tag="delete"):
 
     bootstrap: str
     topics: list[str]
+    access: dict[str, str] = {}
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -106,7 +107,7 @@ class _CpuMeter(threading.Thread):
 def load_cluster(load: Load) -> Loaded:
     """Run the producers, then read everything back. Raises KafkaException, LoadFailed, RuntimeError."""
     if load.partitions:
-        create_topic(Create(load.bootstrap, load.topic, load.partitions))
+        create_topic(Create(load.bootstrap, load.topic, load.partitions, load.access))
     partitions = load.partitions or _await_topic(load.bootstrap, load.topic)
     writers = CLIENTS[load.client](load, partitions)
     try:
@@ -145,7 +146,7 @@ def _await_topic(bootstrap: str, topic: str) -> int:
 
 def delete_topics(delete: Delete) -> None:
     """Returns when the cluster has them no more. Raises KafkaException."""
-    admin = AdminClient({"bootstrap.servers": delete.bootstrap, "log_level": 0})
+    admin = AdminClient({"bootstrap.servers": delete.bootstrap, "log_level": 0, **delete.access})
     for future in admin.delete_topics(delete.topics, operation_timeout=TOPIC_SECONDS_MAX).values():
         future.result(TOPIC_SECONDS_MAX)
 

@@ -31,7 +31,7 @@ class Load(msgspec.Struct, frozen=True, tag="load", kw_only=True):
 
     ``partitions``: of the topic, which is created with the cluster's default of replicas; 0: as many as a
     cluster gives it that creates topics on demand. ``nodes``: process ids, whose CPU time is measured.
-    ``java_classpath``: where the Java client's jars are.
+    ``java_classpath``: where the Java client's jars are. ``access``: see ``Create``.
     """
 
     client: str
@@ -47,6 +47,7 @@ class Load(msgspec.Struct, frozen=True, tag="load", kw_only=True):
     partitions: int = 0
     nodes: dict[str, int] = {}
     java_classpath: str = ""
+    access: dict[str, str] = {}
 
 
 class Written(NamedTuple):
@@ -87,7 +88,10 @@ def difference(load: Load, committed: Sequence[Sequence[int]]) -> str:
     expected = [_expected(each, load.messages) for each in committed]
     begun = [load.hides_aborted] * load.producers  # else a full log may begin in the middle
     try:
-        for record in read_topic(load.bootstrap, load.topic, READ_COMMITTED, timeout_s=READ_SECONDS_MAX):
+        records = read_topic(
+            load.bootstrap, load.topic, READ_COMMITTED, timeout_s=READ_SECONDS_MAX, access=load.access
+        )
+        for record in records:
             if len(record.value) != load.message_bytes:
                 return f"saw a value of {len(record.value)} bytes, expected {load.message_bytes}"
             number, *seen = VALUE.unpack_from(record.value)

@@ -44,7 +44,7 @@ class Subject:
 
     ``hides_aborted``: a read_committed consumer does not see what was aborted. ``pids``: by node, where the
     process was found. ``leader``: the node that leads, of a fencepost cluster. ``transaction_version``: the
-    finalized level.
+    finalized level. ``access``: see ``librdkafkas_access``.
     """
 
     name: str
@@ -53,6 +53,7 @@ class Subject:
     pids: dict[str, int] = field(default_factory=dict)
     leader: str | None = None
     transaction_version: int = 0
+    access: dict[str, str] = field(default_factory=dict)
 
     def protocol(self, client: str) -> str:
         """V1 or V2: how ``client`` ends its transactions here."""
@@ -86,13 +87,13 @@ def found(name: str, target: Target) -> Subject:
 
 async def _found(name: str, target: Target) -> Subject:
     """A level counts as the cluster's when all of its brokers have it."""
-    first = await open_first([(each.host, each.port) for each in target.addresses])
+    first = await open_first([(each.host, each.port) for each in target.addresses], target.sasl, target.tls)
     try:
         answer = await first.call(DESCRIBE_CLUSTER, DescribeCluster(), timeout_s=ASK_SECONDS)
         is_ours = EXPLAIN_TRANSACTION.key in first.versions
     finally:
         first.close()
-    levels = [await _transaction_version((each.host, each.port)) for each in answer.brokers]
+    levels = [await _transaction_version((each.host, each.port), target) for each in answer.brokers]
     pids = {_name(each.broker_id): pid_listening(each.port) for each in answer.brokers}
     return Subject(
         name=name,
@@ -100,15 +101,41 @@ async def _found(name: str, target: Target) -> Subject:
         pids={node: pid for node, pid in sorted(pids.items()) if pid is not None},
         leader=_name(answer.controller_id) if is_ours else None,
         transaction_version=min(levels, default=0),
+        access=librdkafkas_access(target),
     )
+
+
+def librdkafkas_access(target: Target) -> dict[str, str]:
+    """Settings of confluent-kafka's clients, beside their addresses, to reach a cluster as the bench does.
+
+    Raises WrongUsage: keys and authorities are to be in files.
+    """
+    found: dict[str, str] = {}
+    if target.sasl is not None or target.tls is not None:
+        kinds = ("SASL" * (target.sasl is not None), "SSL" if target.tls is not None else "PLAINTEXT")
+        found["security.protocol"] = "_".join(each for each in kinds if each)
+    if target.sasl is not None:
+        found["sasl.mechanism"] = target.sasl.mechanism
+        found["sasl.username"], found["sasl.password"] = target.sasl.user, target.sasl.password
+    if target.tls is None:
+        return found
+    tls = target.tls.settings
+    if tls.key is not None or tls.trusted is not None or tls.key_password is not None:
+        raise WrongUsage("--command-config: expected files of keys and authorities, without a password")
+    found["ssl.endpoint.identification.algorithm"] = "https" if tls.verifies_host else "none"
+    if tls.trusted_file is not None:
+        found["ssl.ca.location"] = str(tls.trusted_file)
+    if tls.key_file is not None:
+        found["ssl.key.location"] = found["ssl.certificate.location"] = str(tls.key_file)
+    return found
 
 
 def _name(node_id: int) -> str:
     return f"node-{node_id}"
 
 
-async def _transaction_version(address: Address) -> int:
-    connection = await Connection.open(*address, timeout_s=ASK_SECONDS)
+async def _transaction_version(address: Address, target: Target) -> int:
+    connection = await Connection.open(*address, sasl=target.sasl, tls=target.tls, timeout_s=ASK_SECONDS)
     try:
         levels = {each.name: each.level for each in connection.features.finalized}
     finally:

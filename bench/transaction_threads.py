@@ -83,7 +83,7 @@ class _Writer(threading.Thread):
 
     def _write(self) -> None:
         load = self._load
-        producer = TransactionalProducer(load.bootstrap, f"{load.topic}-{self._number}")
+        producer = TransactionalProducer(load.bootstrap, f"{load.topic}-{self._number}", load.access)
         self._threads.meet()
         self._threads.meet()
         begin_ns, end_ns = self._threads.window_ns

@@ -200,11 +200,13 @@ def _windows(plan: Plan, load: Load, child: Child, subjects: Sequence[Subject], 
             hides_aborted=each.hides_aborted,
             partitions=0 if each.name == MOCK else PARTITIONS,  # the mock knows no CreateTopics
             nodes=each.pids,
+            access=each.access,
         )
         for each in subjects
     ]
     found = [_Windows() for _ in subjects]
     topics: dict[str, list[str]] = {each.bootstrap: [] for each in loads if each.partitions}
+    access = {each.bootstrap: each.access for each in loads}
     if plan.warm_up_s:
         for windows, each in zip(found, loads, strict=True):
             show(f"{_name(load)}, warm-up")
@@ -221,7 +223,7 @@ def _windows(plan: Plan, load: Load, child: Child, subjects: Sequence[Subject], 
                 topics.get(each.bootstrap, []).append(each.topic)
     for bootstrap, names in topics.items():
         with suppress(Failed):  # the figures are worth more than topics that stay
-            child.ask(Delete(bootstrap, names), type(None))
+            child.ask(Delete(bootstrap, names, access[bootstrap]), type(None))
     return found
 
 

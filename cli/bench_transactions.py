@@ -1,5 +1,6 @@
 """``fencepost bench transactions``: its options, and what it prints."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +15,7 @@ from fencepost.bench.transaction_records import VALUE_BYTES_MIN
 from fencepost.bench.transaction_subjects import refuse_protocol
 from fencepost.cli.bench_options import OTHER_CORES_MIN, busy, counts, interruptible, own_cluster_options
 from fencepost.cli.output import JSON, echo_json, format_option
+from fencepost.cluster.command_config import Access, read_access
 from fencepost.cluster.console import WrongUsage, progress
 from fencepost.cluster.target import Target, target_at
 
@@ -87,6 +89,12 @@ WINDOWS_MAX: Final = 1_000
 )
 @click.option("--bootstrap-server", help="HOST:PORT[,..]: load this cluster instead of a new one.")
 @click.option("--peer", help="HOST:PORT[,..]: load this cluster, too, instead of the mock.")
+@click.option(
+    "--command-config",
+    type=click.Path(path_type=Path),
+    help="A file of Kafka's client properties: how both are reached, as security.protocol and ssl.*, "
+    "for --client confluent.",
+)
 @own_cluster_options
 @format_option
 def transactions(
@@ -101,6 +109,7 @@ def transactions(
     warm_up: float,
     bootstrap_server: str | None,
     peer: str | None,
+    command_config: Path | None,
     node_count: int,
     port: int | None,
     directory: Path | None,
@@ -115,6 +124,7 @@ def transactions(
     """
     if bootstrap_server is not None and (directory is not None or port is not None):
         raise WrongUsage("--bootstrap-server names a cluster that runs; --dir and --port are for a new one")
+    access = _access(command_config, bootstrap_server, clients)
     refuse_protocol(protocol, clients)
     if JAVA in clients and (reason := why_not(java_classpath)):
         raise WrongUsage(reason)
@@ -136,20 +146,35 @@ def transactions(
             node_count=node_count,
             port=port,
             directory=directory,
-            target=_target("--bootstrap-server", bootstrap_server),
-            peer=_target("--peer", peer),
+            target=_target("--bootstrap-server", bootstrap_server, access),
+            peer=_target("--peer", peer, access),
             show=show,
         )
     for fault in measured.faults:
         click.echo(fault, err=True)
     if measured.other_cores >= OTHER_CORES_MIN:
         click.echo(f"{busy(measured.other_cores)}.", err=True)
-    if output_format == JSON:
-        echo_json(measured.figures)
-    else:
-        click.echo(bench_transactions.lines(measured.figures))
+    _echo(measured.figures, output_format)
     return 1 if measured.faults else 0
 
 
-def _target(option: str, text: str | None) -> Target | None:
-    return None if text is None else target_at(option, text)
+def _echo(figures: dict[str, list[bench_transactions.Row]], output_format: str) -> None:
+    if output_format == JSON:
+        echo_json(figures)
+    else:
+        click.echo(bench_transactions.lines(figures))
+
+
+def _access(
+    command_config: Path | None, bootstrap_server: str | None, clients: Sequence[str]
+) -> Access | None:
+    """How both clusters are reached, if not in the plain."""
+    if command_config is None:
+        return None
+    if bootstrap_server is None or set(clients) != {CONFLUENT}:
+        raise WrongUsage("--command-config needs --bootstrap-server, and --client confluent alone")
+    return read_access(command_config)
+
+
+def _target(option: str, text: str | None, access: Access | None) -> Target | None:
+    return None if text is None else target_at(option, text, access)

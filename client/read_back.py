@@ -6,7 +6,8 @@ No group    partitions are assigned by hand; librdkafka wants a group.id neverth
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
@@ -14,6 +15,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 READ_COMMITTED: Final = "read_committed"
 READ_UNCOMMITTED: Final = "read_uncommitted"
 ISOLATION_LEVELS: Final = (READ_UNCOMMITTED, READ_COMMITTED)
+NONE: Final[Mapping[str, str]] = MappingProxyType({})
 GROUP_ID: Final = "fencepost-cli"
 ASK_SECONDS: Final = 5.0
 POLL_SECONDS: Final = 0.05
@@ -45,8 +47,8 @@ class Seen(NamedTuple):
     value: bytes
 
 
-def consumer_settings(bootstrap: str, isolation: str) -> dict[str, Any]:
-    """What every consumer here is made with."""
+def consumer_settings(bootstrap: str, isolation: str, access: Mapping[str, str] = NONE) -> dict[str, Any]:
+    """What every consumer here is made with. ``access``: librdkafka's settings of how brokers are reached."""
     return {
         "bootstrap.servers": bootstrap,
         "group.id": GROUP_ID,
@@ -56,6 +58,7 @@ def consumer_settings(bootstrap: str, isolation: str) -> dict[str, Any]:
         "auto.offset.reset": "error",
         "fetch.wait.max.ms": FETCH_WAIT_MS,
         "log_level": 0,
+        **access,
     }
 
 
@@ -67,11 +70,13 @@ def partitions_of(consumer: Consumer, topic: str) -> list[int]:
     return sorted(found.partitions)
 
 
-def read_topic(bootstrap: str, topic: str, isolation: str, *, timeout_s: float) -> Iterator[Seen]:
+def read_topic(
+    bootstrap: str, topic: str, isolation: str, *, timeout_s: float, access: Mapping[str, str] = NONE
+) -> Iterator[Seen]:
     """Every record up to the end, partition by partition in order. Raises NotReadToEnd, KafkaException."""
     deadline = time.monotonic() + timeout_s
-    ends = _ends(bootstrap, topic, deadline)
-    consumer = Consumer(consumer_settings(bootstrap, isolation))
+    ends = _ends(bootstrap, topic, deadline, access)
+    consumer = Consumer(consumer_settings(bootstrap, isolation, access))
     try:
         # Assigned before it knows the leaders, the library asks again half a second later.
         partitions_of(consumer, topic)
@@ -92,9 +97,9 @@ def read_topic(bootstrap: str, topic: str, isolation: str, *, timeout_s: float) 
         consumer.close()
 
 
-def _ends(bootstrap: str, topic: str, deadline: float) -> dict[int, int]:
+def _ends(bootstrap: str, topic: str, deadline: float, access: Mapping[str, str]) -> dict[int, int]:
     """The high watermarks, open transactions and markers included; empty partitions are left out."""
-    consumer = Consumer(consumer_settings(bootstrap, READ_UNCOMMITTED))
+    consumer = Consumer(consumer_settings(bootstrap, READ_UNCOMMITTED, access))
     try:
         watermarks = {
             each: _watermarks(consumer, TopicPartition(topic, each), deadline)

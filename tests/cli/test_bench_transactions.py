@@ -207,6 +207,12 @@ USAGE = [
     pytest.param(("--client", "java"), "needs --java-classpath", id="java-without-jars"),
     pytest.param(("--message-bytes", "15"), "16<=x<=524288", id="no-room-for-the-numbers"),
     pytest.param(("--windows", "0"), "--windows", id="no-window"),
+    pytest.param(("--command-config", "x"), "needs --bootstrap-server", id="tls-of-a-new-cluster"),
+    pytest.param(
+        ("--command-config", "x", "--bootstrap-server", "127.0.0.1:1", "--client", "fencepost"),
+        "--client confluent alone",
+        id="tls-of-another-client",
+    ),
     pytest.param(("--peer", "kafka"), "--peer: expected HOST:PORT", id="no-address"),
     pytest.param(("--bootstrap-server", "127.0.0.1:1", "--dir", "x"), "for a new one", id="new-and-running"),
 ]

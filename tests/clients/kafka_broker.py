@@ -34,6 +34,15 @@ inter.broker.listener.name=PLAINTEXT
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
 """
 
+SSL: Final = """\
+listener.security.protocol.map=PLAINTEXT:SSL,CONTROLLER:SSL
+ssl.keystore.type=PEM
+ssl.keystore.location={tls}/node-{node_id}.pem
+ssl.truststore.type=PEM
+ssl.truststore.location={tls}/ca.pem
+ssl.client.auth=required
+"""
+
 
 def class_path(version: str = VERSION) -> str:
     """Of the jars of this version, once they are fetched."""
@@ -47,6 +56,8 @@ class Broker:
     ``jvm``: options of its Java runtime.
     ``clients_port``: of a listener CLIENTS beside PLAINTEXT, whose protocol the settings say;
     ``clients_advertised``: the port that clients of it are given, where that is another one.
+    ``tls``: where its certificate and the authority are (``fencepost up --tls``), if all its listeners take
+    SSL, from clients with a certificate.
     ``log_dirs``: directories below ``logs`` that share its partitions; none: ``logs`` itself.
     """
 
@@ -63,6 +74,7 @@ class Broker:
         log_dirs: Sequence[str] = (),
         clients_port: int | None = None,
         clients_advertised: int | None = None,
+        tls: Path | None = None,
     ) -> None:
         self.home = home
         self.logs = home / "logs"
@@ -72,6 +84,12 @@ class Broker:
         self._class_path = class_path(version)
         self._config = home / "server.properties"
         self._process: subprocess.Popen[bytes] | None = None
+        self._access: dict[str, str] = {}
+        if tls is not None:
+            settings += SSL.format(tls=tls, node_id=node_id)
+            own = str(tls / "client.pem")
+            self._access = {"security.protocol": "SSL", "ssl.ca.location": str(tls / "ca.pem")}
+            self._access |= {"ssl.key.location": own, "ssl.certificate.location": own}
         controller = controllers[node_id]
         voters = ",".join(f"{each}@127.0.0.1:{at}" for each, at in controllers.items())
         directories = ",".join(str(self.logs / each) for each in log_dirs) or str(self.logs)
@@ -118,7 +136,7 @@ class Broker:
 
     def await_brokers(self, count: int) -> None:
         """Returns when it shows so many brokers. Raises RuntimeError with the end of its output."""
-        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0, **self._access})
         deadline = time.monotonic() + START_SECONDS_MAX
         while True:
             with contextlib.suppress(Exception):

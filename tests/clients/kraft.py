@@ -6,6 +6,9 @@ Settings   Kafka's defaults, its start script's Java options among them (a heap 
            read and write are ``--set default.replication.factor=3``.
 COMMAND    is run once the nodes are up, with ``{bootstrap}``, ``{kill}``, ``{start}`` and ``{jars}`` (a class
            path) in its words replaced. Without one they are printed, and Ctrl-C ends the nodes.
+TLS        ``--tls D/tls`` of ``fencepost up --tls --dir D``: both have certificates of one authority, and ask
+           clients for theirs. COMMAND is then ``fencepost bench transactions --bootstrap-server OURS --peer
+           {bootstrap} --command-config D/clients/client.properties ..``.
 Kill       ``kill -9`` of the process that ``DIR/N/pid`` names: no other program starts, so that little is
            added to what is measured. Start: makes the file ``DIR/N/start``, which this program looks for.
 End        no node outlives this program, however COMMAND ends.
@@ -44,12 +47,12 @@ NODE: Final = "{node}"  # what ``fencepost bench groups`` replaces
 class Kraft:
     """The nodes, and the commands that kill and start one of them."""
 
-    def __init__(self, home: Path, settings: str) -> None:
+    def __init__(self, home: Path, settings: str, tls: Path | None = None) -> None:
         self._home = home
         controllers = {node_id: free_port() for node_id in NODES}
         self._nodes = [
             Broker(home / str(node_id), settings, node_id=node_id, port=free_port(),
-                   controllers=controllers, jvm=JVM)
+                   controllers=controllers, jvm=JVM, tls=tls)
             for node_id in NODES
         ]  # fmt: skip
 
@@ -93,10 +96,10 @@ class Kraft:
 
 
 @contextlib.contextmanager
-def running(home: Path, settings: str) -> Iterator[Kraft]:
+def running(home: Path, settings: str, tls: Path | None = None) -> Iterator[Kraft]:
     """The nodes, up; killed at the end. Raises NotHere, RuntimeError."""
     fetch()
-    nodes = Kraft(home, settings)
+    nodes = Kraft(home, settings, tls)
     try:
         nodes.start()
         yield nodes
@@ -106,8 +109,13 @@ def running(home: Path, settings: str) -> Iterator[Kraft]:
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Of server.properties.")
+@click.option(
+    "--tls",
+    type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
+    help="D/tls of a cluster of 'fencepost up --tls': listeners take SSL, with its certificates.",
+)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
-def main(settings: tuple[str, ...], command: tuple[str, ...]) -> None:
+def main(settings: tuple[str, ...], tls: Path | None, command: tuple[str, ...]) -> None:
     """Start three nodes of Apache Kafka and run COMMAND beside them.
 
     Exit status: that of COMMAND; 0 and NOT RUN, with the reason, where Java or Maven is missing.
@@ -116,7 +124,7 @@ def main(settings: tuple[str, ...], command: tuple[str, ...]) -> None:
     began = time.monotonic()
     lines = "".join(f"{each}\n" for each in settings)
     try:
-        with workspace(None) as home, running(home, lines) as nodes:
+        with workspace(None) as home, running(home, lines, tls) as nodes:
             taken_s = time.monotonic() - began
             click.echo(f"Apache Kafka {VERSION}: {len(NODES)} nodes are up after {taken_s:.1f} s", err=True)
             sys.exit(_run(nodes, command) if command else _stay(nodes))
