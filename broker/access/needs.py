@@ -114,7 +114,13 @@ ROWS: Final[Mapping[int, Row]] = {
         forwarded=True,
     ),
     20: Row(
-        topics.delete, (Need(_OP.DELETE, _CLUSTER, "or the next"), Need(_OP.DELETE, _TOPIC)), forwarded=True
+        topics.delete,
+        (
+            Need(_OP.DELETE, _CLUSTER, "or the next"),
+            Need(_OP.DELETE, _TOPIC),
+            Need(_OP.DESCRIBE, _TOPIC, "to see its name"),
+        ),
+        forwarded=True,
     ),
     21: Row(data.delete_records, (Need(_OP.DELETE, _TOPIC),)),
     22: Row(
@@ -122,7 +128,8 @@ ROWS: Final[Mapping[int, Row]] = {
         (
             Need(_OP.WRITE, _ID, "of a transactional id"),
             Need(_OP.TWO_PHASE_COMMIT, _ID, "for two-phase commit"),
-            Need(_OP.IDEMPOTENT_WRITE, _CLUSTER, "without an id; or WRITE on any topic"),
+            Need(_OP.IDEMPOTENT_WRITE, _CLUSTER, "without an id; or the next"),
+            Need(_OP.WRITE, _TOPIC, "without an id, on any topic"),
             Need(_OP.READ, _GROUP, "if it is group-aware"),
         ),
     ),
@@ -211,7 +218,7 @@ ALTERNATIVES: Final = frozenset(
     (
         "or the next",
         "to create a topic so; or the next",
-        "without an id; or WRITE on any topic",
+        "without an id; or the next",
         "in its place",
         "one of them",
         "shows all groups",

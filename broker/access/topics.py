@@ -42,6 +42,7 @@ from fencepost.wire.k75_describe_topic_partitions import DescribeTopicPartitions
 
 DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 UNKNOWN: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+_NOT_THERE: Final = (UNKNOWN, ErrorCode.INVALID_TOPIC_EXCEPTION)
 _BROKERS: Final = (4, 8)  # Kafka's ConfigResource: BROKER, BROKER_LOGGER
 _GROUP: Final = 32
 _TOPIC: Final = 2
@@ -125,7 +126,7 @@ def _joined(
     """What is not there and may not be created is refused as what may not be seen."""
     found = tuple(
         TopicMetadata(name=each.name, error_code=DENIED)
-        if each.error_code == UNKNOWN and each.name in uncreated
+        if each.error_code in _NOT_THERE and each.name in uncreated
         else each
         for each in answer.topics
     )

@@ -85,7 +85,7 @@ class InsiderNode:
 
 
 @asynccontextmanager
-async def insider_node(folder: Path, *settings: str) -> AsyncIterator[InsiderNode]:
+async def insider_node(folder: Path, *settings: str, super_users: str = ROOT) -> AsyncIterator[InsiderNode]:
     """The only node of a new cluster, which leads and is not fenced."""
     client, controller, raft = (free_port() for _ in range(3))
     lines = (
@@ -97,7 +97,7 @@ async def insider_node(folder: Path, *settings: str) -> AsyncIterator[InsiderNod
         f"controller.quorum.bootstrap.servers=127.0.0.1:{controller}",
         f"quorum.secret.file={write_secret(folder / 'secret', 'the secret of this cluster')}",
         f"authorizer.class.name={STANDARD_AUTHORIZER}",
-        f"super.users={ROOT}",
+        f"super.users={super_users}",
         "group.initial.rebalance.delay.ms=0",
         "transaction.two.phase.commit.enable=true",
         "transaction.max.timeout.ms=7200000",

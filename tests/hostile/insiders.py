@@ -77,7 +77,10 @@ LEARNED: Final[dict[str, tuple[Right, ...]]] = {
 """The marks of a set, and which rights show them, one of them. A member's id begins with its client id."""
 
 ALSO: Final = {("topic", 20): Right(OP.DELETE, T)}
-"""The API key that shows a mark to another right, too, as in Kafka: a topic deleted by its id is named."""
+"""The API key that shows a mark to another right, too: a topic deleted by its id is named, as by Kafka 4.1.1.
+
+tests/rights/kafka-4.1.1.json: broker 20 DeleteTopics 0, of all rights on resources but DESCRIBE on TOPIC.
+"""
 
 OF_THE_CLUSTER: Final = ("ruled", "user", "acl")
 """What the operator alone may do and see: ACLs and users change, and are shown."""

@@ -3,6 +3,7 @@
 from typing import Final
 
 from tests.mutants.mutant import Mutant
+from tests.mutants.rights import RIGHTS_MUTANTS
 from tests.mutants.trail import TRAIL_MUTANTS
 
 BOOK: Final = "tests/controller/test_acl_book.py::"
@@ -36,6 +37,7 @@ UNCHECKED: Final = tuple(
 ACL_MUTANTS: Final = (
     *UNCHECKED,
     *TRAIL_MUTANTS,
+    *RIGHTS_MUTANTS,
     Mutant(
         "acl-explained-topics",
         "an explanation names no topic that may not be described",
