@@ -14,6 +14,16 @@ pytestmark = pytest.mark.slow
 TEXT: Final = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
 VARIES: Final = re.compile(r"\S*\d\S*|[\w-]{22}")  # numbers, times, addresses, ids
 
+IN_JSON: Final = (
+    "up --port PORT --detach",
+    "kill DIED",
+    "start DIED",
+    "features describe",
+    "features upgrade --feature transaction.version=2 --dry-run",
+    "configs alter --topic orders --add-config retention.ms=60000",
+    "topics delete --topic orders",
+)
+
 
 def tour() -> list[tuple[str, str]]:
     """(command, what it prints), up to the first command of the audit."""
@@ -73,5 +83,10 @@ def test_the_tour_is_what_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             if typed.startswith("fencepost up"):
                 again = typed_in(typed, port, died)
                 assert said.split("NODE")[1] == again.split("NODE")[1], "what runs already is left alone"
+        for words in IN_JSON:  # each document is held against the schema
+            chosen = [
+                str(port) if word == "PORT" else died if word == "DIED" else word for word in words.split()
+            ]
+            stdout_of(in_process(*chosen, "--format", "json"))
     finally:
-        in_process("down")
+        stdout_of(in_process("down", "--format", "json"))
