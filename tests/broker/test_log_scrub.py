@@ -69,6 +69,24 @@ def test_what_changes_in_use_is_found_by_the_next_round(tmp_path: Path) -> None:
     play(story)
 
 
+def test_the_first_round_begins_when_the_logs_are_open(tmp_path: Path) -> None:
+    """No client reads what changed while the node was dead."""
+
+    async def story() -> None:
+        controller = FakeController()
+        controller.add_topic(TOPIC, HERE)
+        async with stage(controller, tmp_path, log_segment_bytes=SEGMENT_BYTES) as on:
+            await on.broker.ready()
+            path = await wrote(on)
+        flip(path)
+        async with stage(controller, tmp_path, log_segment_bytes=SEGMENT_BYTES) as on:
+            while not on.events("logs_scrubbed"):
+                await asyncio.sleep(0.01)
+            assert offline(on) == ["scrub"]
+
+    play(story)
+
+
 @pytest.fixture
 def _no_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     async def never(_: LogScrub) -> None:

@@ -168,6 +168,14 @@ SCRUBBED_LOGS: Final = (
         (BROKER + "test_a_log_that_is_closed_does_not_wait_for_its_scrub",),
     ),
     Mutant(
+        "scrub-before-the-logs-are-open",
+        "the first round of the scrub is over all logs that are there at a start",
+        "broker/log_scrub.py",
+        "            is_open = self._partitions.recovered\n",
+        "            is_open = True\n",
+        (BROKER + "test_the_first_round_begins_when_the_logs_are_open",),
+    ),
+    Mutant(
         "scrub-at-full-speed",
         "a scrub reads at most so many bytes in a second",
         "broker/log_scrub.py",

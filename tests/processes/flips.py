@@ -216,6 +216,7 @@ class Trial:
             (nodes.home(victim) / "store").rename(nodes.home(victim) / f"store.{time.time_ns()}")
             assert self.back(victim), f"it does not start without its store: {self.said(victim, mark)}"
         nodes.await_equal_images()
+        self.await_scrubbed(victim)
         for event in nodes.events(victim, "partition_offline", mark):
             if f"{TOPIC}-" in event["partition"] and self.is_offline(victim, event["partition"]):
                 self.end(victim, kill=False)
@@ -231,6 +232,16 @@ class Trial:
         if typed:
             return f"by command: {typed}; {said}"
         return f"by itself: {said}" if said else "nothing"
+
+    def await_scrubbed(self, victim: int) -> None:
+        """The first round of the scrub is over: what changed in its logs is found."""
+        deadline = time.monotonic() + WAIT_S
+        while True:
+            events = [each["event"] for each in self.nodes.events(victim)]
+            if "logs_scrubbed" in events[len(events) - 1 - events[::-1].index("logs_recovered") :]:
+                return
+            assert time.monotonic() < deadline, f"node {victim} does not come to the end of its scrub"
+            time.sleep(0.05)
 
     def is_offline(self, victim: int, name: str) -> bool:
         nodes = self.nodes
