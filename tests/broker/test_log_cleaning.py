@@ -129,6 +129,7 @@ def test_compact_alone_deletes_nothing_by_age_or_size(tmp_path: Path) -> None:
             await asyncio.sleep(0.3)
             assert partition.log.start == 0
             settings["cleanup.policy"] = "compact, delete"
+            on.controller.settings = dict(settings)  # what the broker asks for again has it, too
             changed = [TopicConfig(name, value, 1) for name, value in settings.items()]
             on.broker._data._partitions.configure(partition.topic_id, changed)
             await until(lambda: partition.log.start > 0)
