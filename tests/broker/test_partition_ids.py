@@ -1,5 +1,6 @@
 """A bit of partition.metadata flips, or the file is another one: no log is deleted for it."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,9 @@ async def started(controller: FakeController, home: Path) -> Stage:
     await on.broker.start()
     await on.broker.ready()
     await on.broker._data.topics.refresh()
+    partitions = on.broker._data._partitions
+    while partitions.find(TOPIC, 0) is None and not partitions.is_offline(TOPIC, 0):
+        await asyncio.sleep(0.005)
     return on
 
 
