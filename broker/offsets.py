@@ -2,7 +2,8 @@
 
 LATEST      the high watermark; the last stable offset to who reads only what is committed.
 Others      EARLIEST, MAX_TIMESTAMP, or the first record at or after a time; the tiers of Kafka's remote
-            storage have no records here: -4 is EARLIEST, -5 and -6 find nothing. Below: UNSUPPORTED_VERSION.
+            storage have no records here: -4 is EARLIEST, -5 and -6 find nothing. A special one that the
+            request's version does not have: UNSUPPORTED_VERSION.
 Source      Kafka UnifiedLog.fetchOffsetByTimestamp; KIP-320; docs/kafka-notes.md C4.
 """
 
@@ -39,7 +40,6 @@ from fencepost.wire.slices import Slices
 from fencepost.wire.stalls import Stalls
 
 EARLIEST_LOCAL: Final = -4
-SPECIAL_LOWEST: Final = -6  # the earliest pending upload
 NO_TIME: Final = -1
 TIMES_MAX: Final = 100  # looked up between two turns of the loop: each may read a batch
 EPOCHS_MAX: Final = 1_000  # likewise; they are in memory
@@ -62,7 +62,7 @@ class OffsetsEndpoint:
             if len(request.partitions) > TIMES_MAX:
                 yield  # reading so long a request was enough for one turn
             for count, each in enumerate(request.partitions, 1):
-                rows.append(self._find_offset(each, request.isolation_level))
+                rows.append(self._find_offset(each, request))
                 if count % TIMES_MAX == 0:
                     yield
             reply(ListOffsetsAnswer(tuple(rows)))
@@ -95,17 +95,17 @@ class OffsetsEndpoint:
         topics = dict.fromkeys(each.topic for each in request.partitions)
         self._unknown.look_up_first(map(TopicQuery, topics), answer)
 
-    def _find_offset(self, query: OffsetQuery, isolation_level: int) -> OffsetFound:
+    def _find_offset(self, query: OffsetQuery, request: ListOffsets) -> OffsetFound:
         partition = self._partitions.find(query.topic, query.index)
         if partition is None:
             return OffsetFound(query.topic, query.index, self._unknown.code(query.topic, query.index))
         code = epoch_error(partition, query.current_leader_epoch)
-        if code == ErrorCode.NONE and query.timestamp_ms < SPECIAL_LOWEST:
+        if code == ErrorCode.NONE and query.timestamp_ms < request.special_lowest:
             code = ErrorCode.UNSUPPORTED_VERSION
         if code != ErrorCode.NONE:
             return OffsetFound(query.topic, query.index, code)
         try:
-            found = _offset_at(partition, query.timestamp_ms, isolation_level)
+            found = _offset_at(partition, query.timestamp_ms, request.isolation_level)
         except (OSError, CorruptData) as error:
             self._partitions.fail(partition, error, doing="read")
             return OffsetFound(query.topic, query.index, ErrorCode.KAFKA_STORAGE_ERROR)

@@ -18,6 +18,7 @@ from fencepost.wire.schema import LOOKED_UP_ELEMENTS_MAX, Buffer, Message
 LATEST: Final = -1
 EARLIEST: Final = -2
 MAX_TIMESTAMP: Final = -3
+SPECIAL_LOWEST: Final = -6  # the earliest pending upload
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +33,16 @@ class OffsetQuery:
 
 @dataclass(frozen=True, slots=True)
 class ListOffsets:
-    """``isolation_level`` 1: LATEST is the last stable offset. ``replica_id`` -1: a consumer."""
+    """``isolation_level`` 1: LATEST is the last stable offset. ``replica_id`` -1: a consumer.
+
+    ``special_lowest``: of the special timestamps that the request's version has.
+    """
 
     partitions: tuple[OffsetQuery, ...]
     replica_id: int = -1
     isolation_level: int = 0
     timeout_ms: int = 0
+    special_lowest: int = SPECIAL_LOWEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,7 @@ class ListOffsetsAnswer:
     partitions: tuple[OffsetFound, ...]
 
 
+_SPECIAL_FROM: Final = {7: MAX_TIMESTAMP, 8: -4, 9: -5, 11: SPECIAL_LOWEST}  # by version
 _EPOCH_FROM: Final = 4
 _FLEXIBLE_FROM: Final = 6
 _FOUND: Final = struct.Struct(">ihqq")  # partition | error | timestamp | offset
@@ -79,8 +85,17 @@ def _decode_request(version: int, body: Buffer) -> ListOffsets:
         for each in topic["partitions"]
     )
     return ListOffsets(
-        partitions, message["replica_id"], message.get("isolation_level", 0), message.get("timeout_ms", 0)
+        partitions,
+        message["replica_id"],
+        message.get("isolation_level", 0),
+        message.get("timeout_ms", 0),
+        special_lowest(version),
     )
+
+
+def special_lowest(version: int) -> int:
+    """Of the special timestamps of a version. Source: Kafka ReplicaManager.timestampMinSupportedVersion."""
+    return min((lowest for since, lowest in _SPECIAL_FROM.items() if version >= since), default=EARLIEST)
 
 
 def _encode_request(version: int, request: ListOffsets) -> bytes:

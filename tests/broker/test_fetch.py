@@ -160,9 +160,9 @@ def test_offsets_are_found(tmp_path: Path) -> None:
             await produced(on, produce(batch(b"a")))
             await open_transaction(on, b"b")
 
-            async def found(timestamp_ms: int, isolation_level: int = 0) -> OffsetFound:
+            async def found(timestamp_ms: int, isolation_level: int = 0, version: int = 11) -> OffsetFound:
                 request = ListOffsets((OffsetQuery(TOPIC, 0, timestamp_ms),), -1, isolation_level)
-                (row,) = (await on.call(LIST_OFFSETS, request, 11)).partitions
+                (row,) = (await on.call(LIST_OFFSETS, request, version)).partitions
                 return row  # type: ignore[no-any-return]
 
             assert (await found(EARLIEST)).offset == 0
@@ -177,6 +177,10 @@ def test_offsets_are_found(tmp_path: Path) -> None:
                 assert (nothing.error_code, nothing.offset) == (ErrorCode.NONE, -1)
             for timestamp_ms in (-7, -(2**63)):
                 assert (await found(timestamp_ms)).error_code == ErrorCode.UNSUPPORTED_VERSION
+            for special, since in {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, -4: 8, -5: 9, -6: 11}.items():
+                for version in LIST_OFFSETS.versions:
+                    code = ErrorCode.NONE if version >= since else ErrorCode.UNSUPPORTED_VERSION
+                    assert (await found(special, version=version)).error_code == code, (special, version)
 
     play(story)
 

@@ -279,4 +279,12 @@ PARTITION_LOGS: Final = (
         "                if False:\n",
         (FLUSHES + "test_a_segment_that_was_not_deleted_and_is_gone_fails_the_flush",),
     ),
+    Mutant(
+        "special-timestamp-of-any-version",
+        "a special timestamp that a request's version does not have is refused",
+        "broker/offsets.py",
+        "query.timestamp_ms < request.special_lowest",
+        "query.timestamp_ms < -6",
+        ("tests/broker/test_fetch.py::test_offsets_are_found",),
+    ),
 )

@@ -61,7 +61,7 @@ STALLS_COPIES: Final = (
         "takes-any-special-timestamp",
         "a special timestamp that no version has is refused, as by Kafka",
         "broker/offsets.py",
-        " and query.timestamp_ms < SPECIAL_LOWEST",
+        " and query.timestamp_ms < request.special_lowest",
         " and False",
         ("tests/broker/test_fetch.py::test_offsets_are_found",),
     ),

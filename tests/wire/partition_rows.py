@@ -26,6 +26,7 @@ def _visible_list(version: int, said: k02.ListOffsets) -> k02.ListOffsets:
         said.replica_id,
         said.isolation_level if version >= 2 else 0,
         said.timeout_ms if version >= 10 else 0,
+        k02.special_lowest(version),
     )
 
 
@@ -47,7 +48,13 @@ def _flat_list(version: int, entity: Any) -> k02.ListOffsets:
         for each in topic.partitions
     )
     timeout_ms = ms(entity.timeout) if version >= 10 else 0
-    return k02.ListOffsets(partitions, entity.replica_id, getattr(entity, "isolation_level", 0), timeout_ms)
+    return k02.ListOffsets(
+        partitions,
+        entity.replica_id,
+        getattr(entity, "isolation_level", 0),
+        timeout_ms,
+        k02.special_lowest(version),
+    )
 
 
 def _flat_listed(version: int, entity: Any) -> k02.ListOffsetsAnswer:
