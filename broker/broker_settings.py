@@ -107,9 +107,8 @@ class BrokerSettings:
             if row.error_code != ErrorCode.NONE:
                 return False  # not registered any more: the next registration has a heartbeat
             layers = tuple((each.name, each.synonyms) for each in row.configs if each.synonyms)
-            digest = digest_of_layers(
-                layers
-            )  # they may be newer than what was announced, or were so for a moment
+            # What is announced may be older than this answer, or newer: the digest is of what is held.
+            digest = digest_of_layers(layers)
             changed = tuple(self._obeyed(layers))
         self._retry.succeeded()
         self._digest = digest
