@@ -20,11 +20,14 @@ from fencepost.wire.k75_describe_topic_partitions import (
 def page(topics: Iterable[TopicMetadata], request: DescribeTopicPartitions) -> TopicPartitionsDescribed:
     """What the request wants of the topics, which come in the order of their names.
 
-    A leader that is not there is no error of its partition, unlike in Metadata.
+    A leader that is not there is no error of its partition, unlike in Metadata. Without a limit topics are
+    not looked at, and not copied: the caller pages them.
     """
-    start = request.cursor or Cursor("", 0)
     limit = request.partitions_max
-    room = None if limit is None else max(min(limit, PARTITIONS_MAX), 1)
+    if limit is None:
+        return TopicPartitionsDescribed(tuple(topics))
+    start = request.cursor or Cursor("", 0)
+    room = max(min(limit, PARTITIONS_MAX), 1)
     found: list[TopicMetadata] = []
     for topic in topics:
         name = topic.name or ""
@@ -33,12 +36,11 @@ def page(topics: Iterable[TopicMetadata], request: DescribeTopicPartitions) -> T
         if room == 0:
             return TopicPartitionsDescribed(tuple(found), Cursor(name, 0))
         first = start.partition_index if name == start.topic_name else 0
-        end = len(topic.partitions) if room is None else min(first + room, len(topic.partitions))
+        end = min(first + room, len(topic.partitions))
         found.append(_part(topic, first, end))
         if end < len(topic.partitions):
             return TopicPartitionsDescribed(tuple(found), Cursor(name, end))
-        if room is not None:
-            room -= len(found[-1].partitions)
+        room -= len(found[-1].partitions)
     return TopicPartitionsDescribed(tuple(found))
 
 

@@ -171,11 +171,13 @@ class TopicRequests:
                 reply(outcome, throttle_ms)
                 return
             described = page(outcome.topics, request)
-            topics = tuple(
-                msgspec.structs.replace(each, topic_authorized_operations=EVERY_OPERATION)
-                for each in described.topics
-            )
-            reply(replace(described, topics=topics), throttle_ms)
+            if request.partitions_max is not None:
+                topics = tuple(
+                    msgspec.structs.replace(each, topic_authorized_operations=EVERY_OPERATION)
+                    for each in described.topics
+                )
+                described = replace(described, topics=topics)
+            reply(described, throttle_ms)
 
         self._metadata(Metadata(queries, allow_auto_topic_creation=False), context, Then(take, reply))
 

@@ -1,6 +1,7 @@
-"""An operator sends one request after the other to the node that answered last, whoever leads."""
+"""An operator sends one request after the other to the node that answered last, else to any."""
 
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -19,8 +20,8 @@ PAUSE_S: Final = (0.05, 0.4)
 Ask = Callable[[Process, Reply[Any]], None]
 
 
-class Operator:
-    """See the module. ``_act`` sends the next request."""
+class Operator(ABC):
+    """See the module."""
 
     def __init__(
         self, agenda: Agenda, rng: random.Random, ledger: Ledger, processes: Mapping[NodeId, Process]
@@ -32,8 +33,9 @@ class Operator:
         self._leader: NodeId | None = None
         agenda.after(rng.uniform(0.5, 1.5), self._act)
 
+    @abstractmethod
     def _act(self) -> None:
-        raise NotImplementedError
+        """Send the next request."""
 
     def _read(self, read: Callable[[View], Any], done: Callable[[Any], None]) -> None:
         """A linearizable one."""

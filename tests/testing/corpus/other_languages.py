@@ -6,6 +6,7 @@ Fetched   Kafka's Java client by Maven, kafkajs by npm, sarama by Go, into .clie
 
 import subprocess
 import threading
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -23,14 +24,14 @@ KAFKAJS: Final = "kafkajs"
 SARAMA: Final = "sarama"
 
 
-class Program:
+class Program(ABC):
     """``how`` it does it: the name of its bug, or of the right way."""
 
     how: ClassVar = "right"
 
+    @abstractmethod
     def command(self) -> tuple[list[str], Path]:
         """How it is started, and where. Raises NotHere."""
-        raise NotImplementedError
 
     def run(self, world: World, *topics: str, name: str = "") -> None:
         """To its end, with all orders. Raises NotHere, RuntimeError."""
