@@ -15,7 +15,7 @@ FAST_TESTS := $(PYTEST) -q -m "not slow" -n auto $(FILE_BY_FILE)
 # Else pytest compiles every test at each start, in each worker: six seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help docs kit-corpus kit-faults demo demo-upgrade demo-audit demo-late-endtxn audit-kafka audit-faults zookeeper up test test-clients test-upgrade test-audit test-audit-spark test-audit-embedded audit-spark bench-audit-cluster test-dual-write test-client-kafka test-client-faults test-rebalances namespaces check lint types imports fast bench bench-kafka bench-transactions-kafka bench-cleaning-kafka simulate storms mutants rows clean
+.PHONY: help docs kit-corpus kit-faults demo demo-upgrade demo-audit demo-late-endtxn audit-kafka audit-faults zookeeper up test test-clients test-upgrade test-audit test-audit-spark test-audit-embedded audit-spark bench-audit-cluster test-dual-write test-client-kafka test-client-faults test-rebalances namespaces check lint types imports fast bench bench-kafka bench-transactions-kafka bench-cleaning-kafka bench-start simulate storms mutants rows clean
 .DELETE_ON_ERROR:
 
 help:
@@ -45,6 +45,7 @@ help:
 	@echo "make bench-kafka  groups here and on three nodes of Apache Kafka, row by row in one run; Maven fetches them, once"
 	@echo "make bench-transactions-kafka  transactions of Kafka's Java client here and on three nodes of Apache Kafka"
 	@echo "make bench-cleaning-kafka  produce beside a log cleaner that works, here and on Apache Kafka"
+	@echo "make bench-start  from the start of a test's cluster to its first commit, beside franz-go's kfake (ARGS='--runs 20')"
 	@echo "make docs       the pages as a site, in build/docs; a link that leads nowhere fails"
 	@echo "make simulate   seeded storms against the real Raft core; ARGS='--seeds 100'"
 	@echo "make storms     storms of failing disks, lost writes and clocks, resumable; ARGS='--short 500 --long 5 --from 20000'"
@@ -199,6 +200,10 @@ bench-transactions-kafka: $(READY)
 bench-cleaning-kafka: $(READY)
 	@$(BIN)/python -m tests.clients.kraft --set log.cleaner.backoff.ms=100 $(BIN)/python -m tests.clients.cleaning_costs \
 	  '{bootstrap}' $(ARGS)
+
+# kfake comes from Go's module proxy, once, into .clients; without Go it says NOT RUN.
+bench-start: $(READY)
+	@$(BIN)/python -m tests.clients.start_times $(ARGS)
 
 docs: $(READY)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'

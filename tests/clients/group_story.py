@@ -26,7 +26,7 @@ from typing import IO, Final
 from fencepost.records.types import NodeId
 from fencepost.wire.connection import Connection
 from fencepost.wire.k03_metadata import METADATA, Metadata, TopicQuery
-from tests.clients import sarama_programs
+from tests.clients import go_programs
 from tests.clients.players import HERE, ROOT, installed_kafkajs
 from tests.clients.stories import Killed, StoryFailed
 from tests.harness.nodes import Nodes, wait_for
@@ -56,7 +56,7 @@ Command = Callable[[], tuple[list[str], Path]]
 COMMANDS: Final[Mapping[str, Command]] = {
     **{name: partial(_python, name) for name in ("confluent-kafka", "kafka-python", "aiokafka")},
     "kafkajs": _kafkajs,
-    "sarama": partial(sarama_programs.built, "member"),
+    "sarama": partial(go_programs.built, "member"),
 }
 PIP: Final = ("confluent-kafka", "kafka-python", "aiokafka")
 

@@ -25,7 +25,7 @@ from typing import IO, Final
 
 from confluent_kafka import Producer
 
-from tests.clients import sarama_programs
+from tests.clients import go_programs
 from tests.clients.libraries import confluent_read
 from tests.clients.players import HERE, ROOT, installed_kafkajs
 from tests.clients.stories import StoryFailed
@@ -88,7 +88,7 @@ def _kafkajs() -> tuple[list[str], Path]:
 COMMANDS: Final[Mapping[str, Command]] = {
     "aiokafka": _aiokafka,
     "kafkajs": _kafkajs,
-    "sarama": partial(sarama_programs.built, "owner"),
+    "sarama": partial(go_programs.built, "owner"),
 }
 
 
@@ -143,7 +143,7 @@ def once(library: str, way: str, cluster: Nodes, logs: Path) -> str:
 
 
 Scenario = Callable[[Nodes, Path], str]
-VERSIONS: Final = {"aiokafka": version("aiokafka"), "kafkajs": "2.2.4", "sarama": sarama_programs.VERSION}
+VERSIONS: Final = {"aiokafka": version("aiokafka"), "kafkajs": "2.2.4", "sarama": go_programs.SARAMA_VERSION}
 TRAP: Final = "two owners, an id for each member"
 SAFE: Final = "two owners, an id for each partition"
 SCENARIOS: Final[Mapping[str, Mapping[str, Scenario]]] = {

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tests.clients.go_programs import built
 from tests.clients.players import FETCHED, ROOT, installed_kafkajs, java_client, need
-from tests.clients.sarama_programs import built
 
 RUN_S_MAX: Final = 120.0
 FILE: Final = re.compile(r"\*\*([\w.]+)\*\*[^`]*(?:`[^`\n]+`[^`]*)*\n```\w+\n(.*?)```", re.DOTALL)

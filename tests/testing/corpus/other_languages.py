@@ -10,9 +10,9 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import ClassVar, Final
 
+from tests.clients.go_programs import built
 from tests.clients.java_programs import compiled
 from tests.clients.players import installed_kafkajs
-from tests.clients.sarama_programs import built
 from tests.testing.corpus.copying import filled_with_an_aborted
 from tests.testing.corpus.world import ORDERS, Case, World
 
