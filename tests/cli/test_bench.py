@@ -1,5 +1,6 @@
 """The benches on real clusters: their documents, their histories counted otherwise, and what they leave."""
 
+import contextlib
 import json
 import signal
 import subprocess
@@ -119,21 +120,20 @@ def test_an_interrupted_bench_leaves_nothing_behind(tmp_path: Path) -> None:
     directory = tmp_path / "cluster"
     arguments = ("bench", "failover", "--kills", 100, "--port", cluster_port(), "--dir", directory)
     history = tmp_path / "history.jsonl"
-    running = subprocess.Popen(
+    with subprocess.Popen(
         [*command(*arguments), "--history", str(history)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         env={**environment(), "TMPDIR": str(tmp_path)},
-    )
-    try:
-        while running.poll() is None and not (history.exists() and history.stat().st_size):
-            with pytest.raises(subprocess.TimeoutExpired):
-                running.wait(0.05)  # until the first round is over
-        running.send_signal(signal.SIGTERM)
-        output, _ = running.communicate(timeout=TIMEOUT_S)
-    finally:
-        running.kill()
-        running.wait()
+    ) as running:
+        try:
+            while running.poll() is None and not (history.exists() and history.stat().st_size):
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    running.wait(0.05)  # until the first round is over
+            running.send_signal(signal.SIGTERM)
+            output, _ = running.communicate(timeout=TIMEOUT_S)
+        finally:
+            running.kill()
     assert running.returncode == 130, output
     assert {node.status() for node in open_cluster(directory).nodes} == {"down"}
     assert sorted(each.name for each in tmp_path.iterdir()) == ["cluster", "history.jsonl"]
