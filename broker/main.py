@@ -20,6 +20,7 @@ from structlog.typing import FilteringBoundLogger
 from fencepost.broker.access.door import Door, rules_of
 from fencepost.broker.access.needs import guarded
 from fencepost.broker.access.trail import Trail, trail_of
+from fencepost.broker.access.unguarded import open_to_all
 from fencepost.broker.acl_follower import AclFollower, standstill_s
 from fencepost.broker.controller_clients import ControllerClients
 from fencepost.broker.data_plane import DataPlane, DataPlaneGauges, after
@@ -201,7 +202,8 @@ class Broker:
         self._trail: Trail | None = None
         self._follows_acls = rules is not None
         if rules is None:
-            return self._server.service()
+            service = self._server.service()
+            return open_to_all(service) if self._data.acls.allowed is None else service
         self._trail = trail_of(config, self._log)
         door = Door(
             rules,

@@ -16,16 +16,12 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any, Final
 
-import msgspec
-
-from fencepost.broker.access.door import OPERATIONS
 from fencepost.broker.broker_settings import BrokerSettings
 from fencepost.broker.metadata_cache import MetadataCache
 from fencepost.broker.retry import CALL_FAILURES
 from fencepost.broker.topic_pages import page
 from fencepost.broker.topics import CONFIGS_MAX, TopicCache
 from fencepost.controller import config_changes, partition_creation, topic_creation, topic_deletion
-from fencepost.controller.acl_types import ResourceType
 from fencepost.controller.authorization import Acls, Operation
 from fencepost.controller.config_changes import AlterConfigs
 from fencepost.controller.errors import ApiError, CoordinatorLoadInProgress, ErrorCode, RequestTimedOut
@@ -65,8 +61,6 @@ FORWARDED_MAX: Final = 100
 FORWARD_TIMEOUT_S_MAX: Final = 30.0
 CONFIGS_TIMEOUT_S: Final = 5.0
 NO_ID: Final = uuid.UUID(int=0)
-EVERY_OPERATION: Final = sum(1 << each for each in OPERATIONS[ResourceType.TOPIC])
-"""On a topic, as Kafka's bit field, without an authorizer: DescribeTopicPartitions always says them."""
 
 
 class TopicRequests:
@@ -170,14 +164,7 @@ class TopicRequests:
             if isinstance(outcome, ApiError):
                 reply(outcome, throttle_ms)
                 return
-            described = page(outcome.topics, request)
-            if request.partitions_max is not None:
-                topics = tuple(
-                    msgspec.structs.replace(each, topic_authorized_operations=EVERY_OPERATION)
-                    for each in described.topics
-                )
-                described = replace(described, topics=topics)
-            reply(described, throttle_ms)
+            reply(page(outcome.topics, request), throttle_ms)
 
         self._metadata(Metadata(queries, allow_auto_topic_creation=False), context, Then(take, reply))
 

@@ -14,6 +14,7 @@ from structlog.typing import FilteringBoundLogger
 from fencepost.broker.access.door import Door, rules_of
 from fencepost.broker.access.needs import guarded
 from fencepost.broker.access.trail import trail_of
+from fencepost.broker.access.unguarded import open_to_all
 from fencepost.controller import scram, topics
 from fencepost.controller.authorization import Acls
 from fencepost.controller.groups.joining import GroupLimits
@@ -98,7 +99,7 @@ class Coordinators:
         self.offsets.on_committed = self.groups.touch
         self.acls, self._door = _authorizer(config, replica, submit, log)
         self.scram = ScramServer(submit, acls)
-        self._replica = replica
+        self._replica, self._has_no_acls = replica, acls.allowed is None
         self.driven: tuple[DrivenService, ...] = (self.transactions, self.groups, offset_timers, self.acls)
 
     def recorded(self, user: str, mechanism: Mechanism) -> StoredCredential | None:
@@ -121,7 +122,9 @@ class Coordinators:
     def controller_service(self, service: Service) -> Service:
         """What the node's controller listener serves: ``service``, and what of the coordinators is for it."""
         every = {**service, **self.transactions.service, **self.acls.service, **self.scram.service}
-        return every if self._door is None else guarded(every, self._door, CONTROLLER)
+        if self._door is not None:
+            return guarded(every, self._door, CONTROLLER)
+        return open_to_all(every) if self._has_no_acls else every
 
     @property
     def client_service(self) -> Service:

@@ -1,6 +1,6 @@
 """DescribeGroups, API key 15, versions 0-6: groups and their members.
 
-1   throttle_time_ms                     3   authorized_operations (KIP-430)
+1   throttle_time_ms                     3   authorized_operations of groups that are described (KIP-430)
 4   group_instance_id of members         5   flexible
 6   GROUP_ID_NOT_FOUND with a message for an unknown group (KIP-1043); below, its state is Dead
 """
@@ -59,7 +59,8 @@ def _encode_response(version: int, answer: DescribeGroupsAnswer, throttle_ms: in
 
 def _write(version: int, writer: Writer, group: DescribedGroup) -> None:
     is_unknown = group.error_code == ErrorCode.GROUP_ID_NOT_FOUND and version < _NOT_FOUND_FROM
-    writer.int16(ErrorCode.NONE if is_unknown else group.error_code)
+    code = ErrorCode.NONE if is_unknown else group.error_code
+    writer.int16(code)
     if version >= _NOT_FOUND_FROM:
         writer.string(group.error_message)
     for text in (group.group_id, group.state, group.protocol_type, group.protocol):
@@ -75,7 +76,7 @@ def _write(version: int, writer: Writer, group: DescribedGroup) -> None:
         writer.records(each.assignment)
         writer.no_tags()
     if version >= _OPERATIONS_FROM:
-        writer.int32(group.authorized_operations)
+        writer.int32(group.authorized_operations if code == ErrorCode.NONE else NO_OPERATIONS)
     writer.no_tags()
 
 

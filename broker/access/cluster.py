@@ -52,7 +52,11 @@ def describe_cluster(
     context: Context,
     reply: Reply[DescribeClusterAnswer],
 ) -> None:
-    """Nothing is needed; the authorized operations are those of the principal."""
+    """Nothing is needed; the authorized operations are those of the principal.
+
+    On the controller listener, too (Kafka: ALTER): it says who leads, to a broker whose CLUSTER_ACTION this
+    controller may not have seen yet.
+    """
     if not request.include_cluster_authorized_operations:
         endpoint(request, context, reply)
         return

@@ -21,7 +21,6 @@ DEAD: Final = "Dead"  # of a group that is not known, below version 6
 CLASSIC: Final = "classic"
 PREPARING: Final = GroupState.PREPARING_REBALANCE.wire_name
 NO_OPERATIONS: Final = -(2**31)  # the client did not request them
-ALL_OPERATIONS: Final = 1 << 3 | 1 << 6 | 1 << 8  # READ, DELETE, DESCRIBE; as long as groups have no ACLs
 
 
 class DescribeGroups(msgspec.Struct, frozen=True):
@@ -83,17 +82,14 @@ class ListGroupsAnswer(msgspec.Struct, frozen=True):
     groups: tuple[ListedGroup, ...]
 
 
-def describe_group(view: View, group_id: str, *, is_preparing: bool, operations: bool) -> DescribedGroup:
+def describe_group(view: View, group_id: str, *, is_preparing: bool) -> DescribedGroup:
     """A group as of the image; ``is_preparing``: a join phase is under way."""
-    authorized = ALL_OPERATIONS if operations else NO_OPERATIONS
     group = offsets.find(view, group_id)
     if group is None and is_preparing:
-        return DescribedGroup(group_id, state=PREPARING, authorized_operations=authorized)
+        return DescribedGroup(group_id, state=PREPARING)
     if group is None:
         missing = f"Group {group_id} not found."
-        return DescribedGroup(
-            group_id, ErrorCode.GROUP_ID_NOT_FOUND, missing, DEAD, authorized_operations=authorized
-        )
+        return DescribedGroup(group_id, ErrorCode.GROUP_ID_NOT_FOUND, missing, DEAD)
     state = PREPARING if is_preparing else group.state.wire_name
     is_stable = state == GroupState.STABLE.wire_name
     return DescribedGroup(
@@ -102,7 +98,6 @@ def describe_group(view: View, group_id: str, *, is_preparing: bool, operations:
         protocol_type=group.protocol_type,
         protocol=(group.protocol or "") if is_stable else "",
         members=tuple([_described(each, group, is_stable) for each in tables.members(view, group_id)]),
-        authorized_operations=authorized,
     )
 
 

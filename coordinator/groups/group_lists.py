@@ -100,12 +100,5 @@ def _described(view: View, request: DescribeGroups, preparing: frozenset[str]) -
             full = f"the answer has {MEMBERS_MAX} members: describe fewer groups at a time"
             rows.append(DescribedGroup(group_id, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, full))
             continue
-        rows.append(
-            describe.describe_group(
-                view,
-                group_id,
-                is_preparing=group_id in preparing,
-                operations=request.include_authorized_operations,
-            )
-        )
+        rows.append(describe.describe_group(view, group_id, is_preparing=group_id in preparing))
     return DescribeGroupsAnswer(tuple(rows))

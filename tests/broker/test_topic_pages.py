@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fencepost.broker.access.unguarded import EVERY
 from fencepost.broker.topic_pages import page
-from fencepost.broker.topic_requests import EVERY_OPERATION
 from fencepost.controller.acl_types import Operation, ResourceType
 from fencepost.controller.errors import ErrorCode, InvalidRequest
 from fencepost.wire.k03_metadata import METADATA, PartitionMetadata, TopicMetadata
@@ -81,7 +81,7 @@ def test_a_broker_describes_topics_and_creates_none(tmp_path: Path) -> None:
             for names in ((), (TOPIC,), (TOPIC, TOPIC)):
                 (found,) = (await on.call(api, DescribeTopicPartitions(names))).topics
                 assert (found.name, found.topic_id, found.error_code) == (TOPIC, topic_id, 0)
-                assert found.topic_authorized_operations == EVERY_OPERATION
+                assert found.topic_authorized_operations == EVERY[ResourceType.TOPIC]
                 assert [each.leader_id for each in found.partitions] == [HERE, ELSEWHERE, -1]
                 assert [each.error_code for each in found.partitions] == [0, 0, 0]
             some = await on.call(api, DescribeTopicPartitions(("none", TOPIC), 2))

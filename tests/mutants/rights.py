@@ -7,8 +7,58 @@ from tests.mutants.mutant import Mutant
 NEEDS: Final = "broker/access/needs.py"
 TOPICS: Final = "broker/access/topics.py"
 SAME: Final = ("tests/rights/test_rights.py::test_ours_are_the_same",)
+UNGUARDED: Final = "tests/broker/access/test_unguarded.py::"
+SHOWN: Final = "test_a_broker_shows_what_was_requested"
 
 RIGHTS_MUTANTS: Final = (
+    Mutant(
+        "rights-leader-named-by-alter",
+        "a controller that is behind in ACLs names the leader to a broker",
+        NEEDS,
+        "    60: Row(cluster.describe_cluster, ()),\n",
+        "    60: _cluster(_OP.ALTER),\n",
+        ("tests/broker/access/test_parts.py::test_a_controller_that_has_no_acls_yet_says_who_leads",),
+    ),
+    Mutant(
+        "rights-operations-of-an-open-broker",
+        "without an authorizer all operations are authorized",
+        "broker/main.py",
+        "return open_to_all(service) if self._data.acls.allowed is None else service",
+        "return service",
+        (f"{UNGUARDED}{SHOWN}[open]",),
+    ),
+    Mutant(
+        "rights-operations-under-a-file",
+        "what an ACL file says is not shown as authorized operations",
+        "broker/main.py",
+        "return open_to_all(service) if self._data.acls.allowed is None else service",
+        "return open_to_all(service)",
+        (f"{UNGUARDED}{SHOWN}[a-file-says-who-may]",),
+    ),
+    Mutant(
+        "rights-operations-of-an-open-controller",
+        "without an authorizer controllers say that all operations are authorized, too",
+        "node/coordinators.py",
+        "        return open_to_all(every) if self._has_no_acls else every\n",
+        "        return every\n",
+        ("tests/node/test_served_keys.py::test_each_listener_serves_the_keys_that_are_registered_for_it",),
+    ),
+    Mutant(
+        "rights-operations-of-an-error",
+        "a group that is answered with an error has no authorized operations",
+        "wire/k15_describe_groups.py",
+        "group.authorized_operations if code == ErrorCode.NONE else NO_OPERATIONS",
+        "group.authorized_operations",
+        (UNGUARDED + "test_a_group_that_is_an_error_has_none",),
+    ),
+    Mutant(
+        "rights-operations-of-no-topic",
+        "a topic that is requested by an unknown id has no authorized operations",
+        "broker/access/unguarded.py",
+        "        each if each.name is None else msgspec",
+        "        each if False else msgspec",
+        (UNGUARDED + "test_a_topic_that_is_requested_by_an_unknown_id_has_none",),
+    ),
     Mutant(
         "rights-members-by-describe",
         "a group's members need READ on it, as at Kafka",

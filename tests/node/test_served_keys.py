@@ -5,17 +5,21 @@ from pathlib import Path
 
 import structlog
 
+from fencepost.broker.access.unguarded import EVERY
 from fencepost.broker.main import Broker
+from fencepost.controller.acl_types import ResourceType
 from fencepost.node.active_controller import Controller
 from fencepost.node.metrics import NodeMetrics
 from fencepost.records.types import NodeId
 from fencepost.settings.credentials import read_credentials
 from fencepost.settings.node_identity import format_directory, id_text, random_id
 from fencepost.settings.properties import parse_properties
-from fencepost.wire.dispatch import BROKER, CONTROLLER, ListenerKind
+from fencepost.wire.dispatch import BROKER, CONTROLLER, Context, ListenerKind
+from fencepost.wire.k60_describe_cluster import CONTROLLERS, DESCRIBE_CLUSTER, DescribeCluster
 from fencepost.wire.registry import APIS
 from tests.ports import free_port
 from tests.secret_files import write_secret
+from tests.wire.answering import Answering
 
 COORDINATORS = {20027, 20065, 20066}
 """Private keys of the coordinator: a broker alone does not serve them."""
@@ -47,6 +51,8 @@ def test_each_listener_serves_the_keys_that_are_registered_for_it(tmp_path: Path
 
     credentials = read_credentials(config, identity.cluster_id)
 
+    operations: list[int] = []
+
     async def served() -> tuple[list[int], list[int], list[int]]:
         node = Controller(config, identity, credentials)
         log = structlog.get_logger()
@@ -54,10 +60,18 @@ def test_each_listener_serves_the_keys_that_are_registered_for_it(tmp_path: Path
             config, identity, credentials, log, NodeMetrics(), coordinator=node.coordinators.client_service
         )
         alone = Broker(config, identity, credentials, log, NodeMetrics())
+        describe = node._listeners.all[0].apis[DESCRIBE_CLUSTER.key][1]
+        request = DescribeCluster(CONTROLLERS, include_cluster_authorized_operations=True)
+        describe(
+            request,
+            Context("User:ANONYMOUS", "CONTROLLER", None, "127.0.0.1:1"),
+            Answering(lambda answer, _: operations.append(answer.cluster_authorized_operations)),
+        )
         by_node, by_both, by_alone = (sorted(each._listeners.all[0].apis) for each in (node, both, alone))
         return by_node, by_both, by_alone
 
     by_controller, by_node, by_broker = asyncio.run(served())
+    assert operations == [EVERY[ResourceType.CLUSTER]], "as it has no authorizer"
     assert by_controller == listed(CONTROLLER)
     assert by_node == listed(BROKER)
     assert by_broker == [key for key in listed(BROKER) if key not in COORDINATORS]

@@ -49,7 +49,9 @@ REASONS: Final = (
     ),
     Reason(
         "DescribeCluster of controllers, on their listener, needs ALTER on the cluster at Kafka; here it "
-        "needs nothing, as commands find the active controller by it.",
+        "needs nothing, as brokers and commands find the active controller by it, at whichever controller "
+        "answers: one that is behind has not seen the ACLs yet that let a broker in, and must still name the "
+        "leader.",
         _is_controllers_cluster,
     ),
 )

@@ -270,7 +270,7 @@ DESCRIBE = Row(
                 protocol_type="consumer",
                 protocol="range",
                 members=(d.DescribedMember("alice-1", "alice", "client", "/127.0.0.1", b"s", b"a"),),
-                authorized_operations=d.ALL_OPERATIONS,
+                authorized_operations=328,
             ),
             d.DescribedGroup("gone", ErrorCode.GROUP_ID_NOT_FOUND, "Group gone not found.", "Dead"),
         )

@@ -239,6 +239,14 @@ def test_authorized_operations() -> None:
     assert asked.outcome.groups[0].authorized_operations == 1 << 6 | 1 << 8
 
 
+def test_a_controller_that_has_no_acls_yet_says_who_leads() -> None:
+    """Kafka's needs ALTER; ours is how a broker finds the one that knows its CLUSTER_ACTION."""
+    found = DescribeClusterAnswer(cluster_id="c", controller_id=NodeId(2), brokers=())
+    assert ask([], 60, DescribeCluster(2), found, kind=CONTROLLER).outcome == found
+    asked = ask([], 60, DescribeCluster(2, True), found, kind=CONTROLLER)
+    assert asked.outcome.cluster_authorized_operations == 0, "and no more"
+
+
 def created(request: CreateTopics) -> CreateTopicsAnswer:
     rows = (TopicCreated(each.name, partition_count=3, replication_factor=1) for each in request.topics)
     return CreateTopicsAnswer(tuple(rows))
