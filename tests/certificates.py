@@ -92,6 +92,13 @@ class Authority:
         )
         return Signed(pem_of(key, password), certificate)
 
+    def vouch(self, other: "Authority") -> str:
+        """The certificate that makes of the other an intermediate authority."""
+        constraints = x509.BasicConstraints(ca=True, path_length=None)
+        begun = self._begun(other._name, other._key.public_key(), DAY)
+        signed = begun.add_extension(constraints, critical=True).sign(self._key, hashes.SHA256())
+        return signed.public_bytes(serialization.Encoding.PEM).decode()
+
     def write(self, file: Path) -> Path:
         file.write_text(self.certificate, "ascii")
         return file

@@ -3,10 +3,12 @@
 Files       keys and certificates as Kafka's properties name them. What holds a private key must be its
             owner's alone. No error names a byte of it.
 Changed     files are looked at when a connection is made, and while one is open whose certificate counts,
-            every LOOK_S. Contexts are replaced together, if all files are sound: else the file is named in
-            the log and the contexts stay. Connections whose authority is trusted no more are closed then
-            (tls_peers.py): of clients, brokers, controllers and voters alike.
-Peers       a client verifies the chain and the name of each server; a server what ``ClientAuth`` says.
+            every LOOK_S. What two looks in a row find the same is no longer being written: contexts are
+            replaced together, if all files are sound; else the file is named in the log and the contexts
+            stay. Connections whose authority is trusted no more are closed then (tls_peers.py): of clients,
+            brokers, controllers and voters alike.
+Peers       a client verifies the chain and the name of each server; a server what ``ClientAuth`` says. Each
+            certificate of the trusted ones ends a chain, an intermediate authority's too, as in Java.
             TLS 1.2 and 1.3, without renegotiation.
 Source      Kafka SslConfigs, DefaultSslEngineFactory.
 """
@@ -26,7 +28,7 @@ from structlog.typing import FilteringBoundLogger
 
 from fencepost.wire.principals import PrincipalRules
 from fencepost.wire.setting_files import SettingFileError, read_setting_file
-from fencepost.wire.tls_peers import TlsPeers, authorities_of
+from fencepost.wire.tls_peers import TlsPeers, authorities_of, ends_early
 
 LOOK_S: Final = 1.0
 ClientAuth: TypeAlias = Literal["none", "requested", "required"]
@@ -81,7 +83,7 @@ class Tls:
         self.settings = settings
         self._log = log
         self._clock = clock
-        self._seen = self._signature()
+        self._seen = self._found = self._signature()
         self._contexts = _contexts(settings)
         self._trusted = _trusted(settings)
         self._peers = TlsPeers()
@@ -127,10 +129,10 @@ class Tls:
             return
         self._looked_s = now_s
         self._peers.forget_closed()
-        signature = self._signature()
-        if signature == self._seen:
-            return
-        self._seen = signature
+        before, self._found = self._found, self._signature()
+        if self._found == self._seen or self._found != before:
+            return  # a file that is being written is read by the next look
+        self._seen = self._found
         try:
             contexts, trusted = _contexts(self.settings), _trusted(self.settings)
         except TlsError as error:
@@ -179,6 +181,7 @@ def _context(settings: TlsSettings, protocol: int) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION
     if settings.has_trusted:
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         _load_trusted(context, settings)
     if settings.has_key:
         _load_key(context, settings)
@@ -201,6 +204,8 @@ def _load_trusted(context: ssl.SSLContext, settings: TlsSettings) -> None:
     if settings.trusted_file is not None:
         named = f"{_TRUST_STORE}={settings.trusted_file}"
     text = _trusted_text(settings)
+    if ends_early(text):  # OpenSSL passes over a certificate that has just begun
+        raise TlsError(f"{named}: a certificate in it has no end")
     try:
         context.load_verify_locations(cadata=text)
     except (ssl.SSLError, ValueError) as error:

@@ -11,6 +11,7 @@ Loop        ``start_tls`` of asyncio and uvloop; what a socket brought before it
 
 import asyncio
 import ssl
+import time
 from collections.abc import Callable
 from typing import Any, Final, cast
 
@@ -59,6 +60,13 @@ class TlsServer:
         if not self._is_named:
             return ANONYMOUS
         return principal_of(transport.get_extra_info("peercert"), self._tls.settings.rules, ANONYMOUS)
+
+    def require_current(self, transport: asyncio.BaseTransport) -> None:
+        """Raises NoPrincipal: OpenSSL resumes a session whose certificate has expired meanwhile."""
+        shaken = transport.get_extra_info("ssl_object")
+        shown = shaken.getpeercert() if shaken.session_reused else None
+        if shown and ssl.cert_time_to_seconds(shown["notAfter"]) < time.time():
+            raise NoPrincipal("its certificate is refused: certificate has expired")
 
     def keep(self, transport: asyncio.BaseTransport) -> None:
         """After its handshake: closed when its authority is trusted no more."""
@@ -140,6 +148,7 @@ class _Handshake(asyncio.Protocol):
             if transport is None or self._lost:
                 raise ConnectionResetError("closed during the TLS handshake")
             server.principal(transport)
+            server.require_current(transport)
         except (OSError, NoPrincipal) as error:
             self._failed(error)
             return

@@ -4,7 +4,8 @@ Anchor      the last certificate of the chain that was verified, which a file of
             chain may lead to one that is still there: then the other side connects again, and is served.
 Resumed     a session that is resumed has no chain: it is closed when any authority is removed. Its ticket is
             good for the context that gave it, so for no later one.
-Time        a certificate that ends closes nothing, as in Kafka: it counts at a handshake.
+Time        a certificate that ends closes nothing, as in Kafka: it counts at a handshake, that of a session
+            which is resumed included (tls_handshake.py).
 """
 
 import asyncio
@@ -20,6 +21,12 @@ _UNKNOWN: Final = b""  # the anchor where there is no chain
 def authorities_of(text: str) -> frozenset[bytes]:
     """The certificates of a PEM text, as DER."""
     return frozenset(ssl.PEM_cert_to_DER_cert(each) for each in _PEM.findall(text))
+
+
+def ends_early(text: str) -> bool:
+    """Whether a PEM text ends in the midst of a certificate."""
+    rest = _PEM.sub("", text).rstrip()
+    return "-----BEGIN" in rest or "-----END" in rest or rest.rpartition("\n")[2].startswith("--")
 
 
 class TlsPeers:

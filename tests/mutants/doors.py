@@ -3,6 +3,7 @@
 from typing import Final
 
 from tests.mutants.acls import ACL_MUTANTS
+from tests.mutants.certificates import CERTIFICATES
 from tests.mutants.mutant import Mutant
 from tests.mutants.overrides import OVERRIDES
 from tests.mutants.scram_users import SCRAM_USER_MUTANTS
@@ -38,6 +39,7 @@ DOORS: Final = (
     ),
     *OVERRIDES,
     *SESSIONS,
+    *CERTIFICATES,
     Mutant(
         "second-secret-not-believed",
         "a node believes who proves either of its secrets",
