@@ -119,14 +119,14 @@ class LogScrub:
         if before is None:
             return
         try:
-            await off_loop(partial(scrubbable.scrub, before, paced), thread, on_cancelled=self._stop)
+            found = await off_loop(partial(scrubbable.scrub, before, paced), thread, on_cancelled=self._stop)
         except ScrubStopped:
             return
         except (OSError, CorruptData) as error:
             if part() is not None:  # else it is another file by now
                 self._partitions.fail(partition, error, doing="scrub")
             return
-        segment.unchecked_end = 0
+        scrubbable.scrubbed(before, found)
         self._segments += 1
         self._bytes += before.size
 

@@ -97,6 +97,7 @@ class Cleanable:
         after = first + len(group.bases)
         there = tuple(each.base for each in self._segments[first:after])
         invariant(there == group.bases, "segments went while they were cleaned", there=there, group=group)
+        self._durability.deleted(self._segments[first:after])
         for segment in self._segments[first:after]:
             segment.close()
         self._segments[first:after] = [Segment(self._directory, group.bases[0], SWAP)]
@@ -108,6 +109,7 @@ class Cleanable:
         self._segments[number].close()
         rename_files(self._directory, group.bases[0], SWAP, "")
         self._segments[number] = Segment(self._directory, group.bases[0])
+        self._segments[number].take_sums(group.sums)
         self._places.clear()
 
     def settled(self, group: Group) -> None:

@@ -17,6 +17,7 @@ from fencepost.broker.log.compaction import KEYS_MAX, NOTHING, AbortedRanges, Co
 from fencepost.broker.log.producer_state import Ended, Producer
 from fencepost.broker.log.read_ahead import ReadAhead
 from fencepost.broker.log.segment import RELATIVE_OFFSET_MAX, Segment, header_placed
+from fencepost.broker.log.segment_sums import SegmentSums
 from fencepost.broker.log.shapes import LogConfig
 from fencepost.broker.log.swaps import CLEANED, SWAP, remove_segments, remove_unfinished, rename_files
 from fencepost.records.batch import BatchHeader, batch_header, checked_header
@@ -43,6 +44,7 @@ class Group(NamedTuple):
 
     bases: tuple[Offset, ...]
     end: Offset
+    sums: SegmentSums  # of what was written
 
 
 class Cleaned(NamedTuple):
@@ -100,7 +102,8 @@ class CleanerPass:
             target = Segment.create(self._dirty.directory, self._dirty.bases[first], CLEANED)
             try:
                 is_changed = self._clean_into(_Target(target, self._dirty.config.index_interval_bytes))
-                group = Group(self._dirty.bases[first : self._next], self._ends[self._next - 1])
+                sums = target.extent().sums
+                group = Group(self._dirty.bases[first : self._next], self._ends[self._next - 1], sums)
                 if is_changed or len(group.bases) > 1:
                     self._decide(target)
                     return group

@@ -24,7 +24,7 @@ from fencepost.broker.log.producer_snapshot import encode_producers
 from fencepost.broker.log.producer_state import Producer
 from fencepost.broker.log.recovery import Recovered, snapshot_path
 from fencepost.broker.log.segment import SUFFIXES, Segment
-from fencepost.broker.log.segment_sums import forget_sums, is_summed, load_sums, sum_segment
+from fencepost.broker.log.segment_sums import Extent, forget_sums, is_summed, sum_segment
 from fencepost.records.named_errors import naming
 from fencepost.records.types import Offset, ProducerId
 from fencepost.wire.descriptors import is_exhausted
@@ -34,15 +34,11 @@ SNAPSHOT_EVERY_BATCHES: Final = 50_000
 """A start after a crash reads at most about so much again, whichever comes first: some 0.3 s. Batches of a
 hundred bytes would take 3 s for as many bytes."""
 
-SUMMED_AT_ONCE_MAX: Final = 2 * SNAPSHOT_EVERY_BYTES
-"""Of batches that are read once more with a snapshot, to be summed: what was appended since the last one, and
-as much of what an earlier version wrote."""
-
 SNAPSHOTS_KEPT: Final = 2  # beside those at a segment's base: the newest, and the one before it
 
 _Table = dict[ProducerId, Producer]
-_Extents = dict[Path, tuple[int, ...]]
-"""Bytes of each file of some segments, batches and the three indexes; the newest segment first."""
+_Extents = dict[Path, Extent]
+"""Of some segments, when a snapshot was requested."""
 
 
 class Durability:
@@ -67,17 +63,15 @@ class Durability:
         self.durable_end = Offset(0)
 
     def begin(self, log: Recovered) -> None:
-        """The log was opened: only what lies before its recovery point is known to be on the disk.
-
-        Batches that were neither summed nor read are not summed before the scrub has read them.
-        """
+        """The log was opened: only what lies before its recovery point is known to be on the disk."""
         first = max(n for n, segment in enumerate(log.segments) if n == 0 or segment.base <= log.durable_end)
         active = log.segments[-1]
-        checked = [each for each in log.segments if load_sums(each.path).batches.size >= each.unchecked_end]
         with self._lock:
             self._unflushed = [segment.path for segment in log.segments[first:]]
             self._unflushed_indexes = set(self._unflushed)
-            self._unsummed = {each.path for each in checked if each is active or not is_summed(each.path)}
+            self._unsummed = {
+                each.path for each in log.segments if each is active or not is_summed(each.path)
+            }
             self._names_changed = True
             self._snapshot_due = None
             self._snapshots = list(log.snapshots)
@@ -120,13 +114,20 @@ class Durability:
             self._unflushed = [path for path in self._unflushed if path not in gone]
             self._unflushed_indexes -= gone
             self._unsummed -= gone
+            if self._snapshot_due is not None:
+                end, table, extents = self._snapshot_due
+                kept = {path: extent for path, extent in extents.items() if path not in gone}
+                self._snapshot_due = (end, table, kept)
 
     def request_snapshot(self, end: Offset, table: _Table, segments: Sequence[Segment]) -> None:
-        """Save these producers, who are those before ``end``, and the segments' sums, with the next flush."""
+        """Save these producers, who are those before ``end``, and the segments' sums, with the next flush.
+
+        Batches that were neither summed nor read are not summed before the scrub has read them.
+        """
         self._snapshot_bytes = self._snapshot_batches = 0
         with self._lock:
-            unsummed = [segment for segment in reversed(segments) if segment.path in self._unsummed]
-            self._snapshot_due = (end, table, {segment.path: segment.extent() for segment in unsummed})
+            due = [each for each in segments if each.is_summed and each.path in self._unsummed]
+            self._snapshot_due = (end, table, {each.path: each.extent() for each in due})
 
     def flush(self) -> Offset:
         """Put everything written so far on the disk; returns the offset before which that is so.
@@ -243,12 +244,10 @@ class Durability:
             self._snapshots = sorted({*self._snapshots, end})
 
     def _save_sums(self, extents: _Extents, active: Path) -> None:
-        """Sum segments, the newest first. Not flushed: a file that is lost says nothing of them."""
-        left = SUMMED_AT_ONCE_MAX
+        """Not flushed: a file that is lost says nothing of its segment."""
         for path, extent in extents.items():
             try:
-                size, failure = sum_segment(path, extent, left)
-                left -= size
+                failure = sum_segment(path, extent)
                 is_done = is_summed(path)
                 self._sums_failure = failure or self._sums_failure
             except FileNotFoundError:  # deleted meanwhile, as its time was over

@@ -4,6 +4,7 @@
 ``.timeindex``  timestamp i64 (the greatest so far), relative offset i32 (of the last record of its batch).
 ``.txnindex``   version i16 = 0, producer id i64, first offset i64, last offset i64 (of the marker), last
                 stable offset i64 after it; aborted transactions only, in the order of their markers.
+Sum             is kept of what is appended, and of what is left after a cut, to be saved (segment_sums.py).
 Disk            nothing here is believed after a crash: what lies past the recovery point is written again
                 from the log. Big-endian. Not preallocated, as Kafka's are: a zero entry is never written.
 Source          Kafka OffsetIndex, TimeIndex, TransactionIndex; docs/kafka-notes.md C4.
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from fencepost.broker.log.file_sums import NOT_SUMMED, read_sum
 from fencepost.records.named_errors import naming
 
 OFFSET_ENTRY: Final = struct.Struct(">ii")
@@ -31,7 +33,7 @@ Entry = tuple[Any, ...]
 class IndexFile:
     """One index file. Every segment has all three: one that is missing was lost. ``cut`` makes it."""
 
-    __slots__ = ("_descriptor", "_entry", "_open_file", "count", "last", "path")
+    __slots__ = ("_descriptor", "_entry", "_open_file", "count", "last", "path", "sum")
 
     def __init__(self, path: Path, entry: struct.Struct, open_file: Callable[[Path, int], int]) -> None:
         self.path = path
@@ -40,6 +42,7 @@ class IndexFile:
         self._descriptor = -1
         self.count = 0
         self.last: Entry | None = None
+        self.sum = NOT_SUMMED  # of all entries, if of any: of those that were there only after ``cut``
         self.refresh()
 
     def refresh(self) -> None:
@@ -57,10 +60,13 @@ class IndexFile:
 
     def append(self, *entry: int) -> None:
         """Write one more entry. Raises OSError, also if a part of it was written."""
+        raw = self._entry.pack(*entry)
         with naming(self.path):
-            written = os.write(self.open(), self._entry.pack(*entry))
+            written = os.write(self.open(), raw)
         if written != self._entry.size:
             raise OSError(errno.ENOSPC, "half an index entry was written", str(self.path))
+        if self.sum.size == self.size:
+            self.sum = self.sum.followed_by(raw)
         self.count += 1
         self.last = entry
 
@@ -94,9 +100,10 @@ class IndexFile:
             yield from self._entry.iter_unpack(os.pread(self.open(), length, number * size))
 
     def cut(self, count: int) -> None:
-        """Keep the first ``count`` entries; a part of an entry goes too."""
+        """Keep the first ``count`` entries, compared with their sum before; a part of an entry goes too."""
         os.ftruncate(self.open(), count * self._entry.size)
         self.refresh()
+        self.sum = read_sum(self.path, NOT_SUMMED, self.size)
 
     def is_sorted(self, field: int) -> bool:
         """Every entry has more in that field than the one before it, and nothing is negative."""

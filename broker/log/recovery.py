@@ -164,7 +164,7 @@ def _open_segments(log: Recovered) -> None:
         _read_again(log, read_from, point)
         for segment in remade:
             segment.sync_indexes()  # they are believed from now on
-            segment_sums.end_indexes(segment.path)
+            segment_sums.end_indexes(segment.path, segment.extent().sums)
         if is_changed:
             segment_sums.forget_batches(held.path)  # all are sound: an earlier version cut and filled it
     _check_epochs(log, point)
@@ -174,7 +174,7 @@ def _open_segments(log: Recovered) -> None:
     mark_unchecked(log.segments, point, read_from)
     for segment in _from(log.segments, point):
         if segment_sums.changed_index(segment.path, segment_sums.load_sums(segment.path)):
-            segment_sums.end_indexes(segment.path)  # a newer snapshot, which was lost, summed more
+            segment_sums.end_indexes(segment.path, segment.extent().sums)  # a lost snapshot summed more
 
 
 def _check_epochs(log: Recovered, point: Offset) -> None:
@@ -301,12 +301,14 @@ def _read_again(log: Recovered, first: Offset, end: Offset | None) -> Offset:
             reason = f"it begins at offset {segment.base}, expected {expected}"
             raise _damaged(log, _damage(segment.path, 0, expected, reason))
         position = _skip_to(log, segment, max(expected, segment.base))
+        segment.begin_sum(position)
         ahead = ReadAhead(segment)
         try:
             while position < segment.size and (end is None or expected < end):
                 batch = ahead.batch_at(position)
                 header = _take_batch(log, segment, batch, expected, is_durable=end is not None)
                 segment.index(header_placed(header, position), log.interval_bytes)
+                segment.add_to_sum(batch[: header.size], position)
                 position += header.size
                 expected = header.end
         except CorruptData as error:

@@ -3,7 +3,9 @@
 Compared  batches and indexes, as far as they were summed. What is appended later changes nothing of that.
 Read      are the batches, each with its checksum, offset and leader epoch, if they are not as they were
           summed, which finds the place, or if no start has read them and they are not summed. If all are
-          sound they are summed anew: an earlier version, which writes no sums, cut and filled the segment.
+          sound the sum is that of the bytes just read: an earlier version, which writes no sums, cut and
+          filled the segment. To one that is appended to meanwhile it does not fit: the next round, once that
+          one is full, or the next start reads it again.
 Cleaned   segments lack offsets, so that a changed offset may look sound: they are not summed anew.
 Threads   ``scrub`` runs beside the log's owner, with files of its own; the rest is the owner's.
 Replaced  by a cleaner, or deleted, meanwhile: what was found says nothing. The owner looks (``part``).
@@ -15,6 +17,7 @@ from typing import NamedTuple
 from fencepost.broker.log.checkpoints import LeaderEpochs, load_cleaned_end
 from fencepost.broker.log.damage import Damage, DamagedLog
 from fencepost.broker.log.durability import Durability
+from fencepost.broker.log.file_sums import NOT_SUMMED, Summed
 from fencepost.broker.log.read_ahead import ReadAhead
 from fencepost.broker.log.recovery import Recovered
 from fencepost.broker.log.segment import Segment
@@ -31,7 +34,7 @@ class Part(NamedTuple):
 
     segment: Segment
     size: int
-    unchecked_end: int  # no start has read what lies before this position
+    read_end: int  # what lies before this position is read, unless it is summed
 
 
 class Scrubbable:
@@ -49,10 +52,11 @@ class Scrubbable:
         """The segment as it is now; None: it is not the log's any more."""
         if segment not in self._segments:
             return None
-        return Part(segment, segment.size, segment.unchecked_end)
+        is_waiting = segment.is_summed or segment is self._segments[-1]  # for a snapshot, or to be full
+        return Part(segment, segment.size, segment.unchecked_end if is_waiting else segment.size)
 
-    def scrub(self, part: Part, pace: Pace) -> None:
-        """Compare a segment with its sums, or read it: then it is summed with the next snapshot.
+    def scrub(self, part: Part, pace: Pace) -> Summed | None:
+        """Compare a segment with its sums, or read it: what it returns is for ``scrubbed``.
 
         Raises   DamagedLog, CorruptData, OSError.
         """
@@ -63,10 +67,10 @@ class Scrubbable:
         if suffix is not None:
             what = f"{path.with_suffix(suffix)} is not as it was written"
             raise CorruptData(f"{what}. The next start makes it again from the batches")
-        is_summed = sums.batches.size >= part.unchecked_end
+        is_summed = sums.batches.size >= part.read_end
         if is_summed and is_as_summed(path, sums.batches, pace):
-            return
-        is_cleaned = _read(part, pace)
+            return None
+        is_cleaned, found = _read(part, pace)
         if is_summed and is_cleaned:
             raise CorruptData(
                 f"{path}: other bytes than were written, by {sums_path(path).name}, though each batch is "
@@ -75,18 +79,30 @@ class Scrubbable:
             )
         with self._durability.locked():
             self._durability.replaced(path)
+        return found
+
+    def scrubbed(self, part: Part, found: Summed | None) -> None:
+        """The segment is sound. What was found is its sum, to be saved with the next snapshot."""
+        part.segment.unchecked_end = 0
+        if found is not None:
+            part.segment.sum = found
 
 
-def _read(part: Part, pace: Pace) -> bool:
-    """Each batch. True: a cleaner may have left offsets out of the segment. Raises DamagedLog, OSError."""
+def _read(part: Part, pace: Pace) -> tuple[bool, Summed]:
+    """Each batch. Returns whether a cleaner may have left offsets out of the segment, and the sum.
+
+    Raises   DamagedLog, OSError.
+    """
     segment = Segment(part.segment.path.parent, part.segment.base)
     epochs = LeaderEpochs(segment.path.parent)
     epochs.load()
     known = Known(epochs, load_cleaned_end(segment.path.parent))
-    ahead, position, expected = ReadAhead(segment), 0, segment.base
+    ahead, position, expected, found = ReadAhead(segment), 0, segment.base, NOT_SUMMED
     try:
         while position < part.size:
-            header = sound_header(ahead.batch_at(position), 0, expected, known)
+            batch = ahead.batch_at(position)
+            header = sound_header(batch, 0, expected, known)
+            found = found.followed_by(batch[: header.size])
             position += header.size
             expected = header.end
             pace(header.size)
@@ -94,4 +110,4 @@ def _read(part: Part, pace: Pace) -> bool:
         raise DamagedLog(Damage(segment.path, position, segment.size, expected, str(error))) from error
     finally:
         segment.close()
-    return segment.base < known.cleaned_end
+    return segment.base < known.cleaned_end, found

@@ -3,6 +3,8 @@
 Place       a batch is found by the offset index, then by walking headers: at most
             ``index_interval_bytes`` of them.
 Reading     by ``pread``, in whole batches. Bytes are given out as they lie in the file.
+Sum         is kept of the batches as they are appended, or checked by who opens the log: what is saved is the
+            sum of the bytes that were meant, not of those that a disk has by then.
 Errors      a write that fails is undone: what follows the last whole batch is cut off again. OSError.
 Source      Kafka LogSegment.
 """
@@ -15,12 +17,13 @@ from typing import Final, NamedTuple
 
 from fencepost.broker.log.aborted import AbortedIndex
 from fencepost.broker.log.checkpoints import sync_path
+from fencepost.broker.log.file_sums import NOT_SUMMED
 from fencepost.broker.log.index_file import INDEX_SUFFIXES, OFFSET_ENTRY, TIME_ENTRY, IndexFile
 from fencepost.broker.log.open_files import OPEN_FILES
 from fencepost.broker.log.producer_state import Ended
-from fencepost.broker.log.segment_sums import forget_sums, sums_path
+from fencepost.broker.log.segment_sums import Extent, SegmentSums, forget_sums, load_sums, sums_path
 from fencepost.broker.log.shapes import NO_TIMESTAMP
-from fencepost.records.batch import BatchHeader
+from fencepost.records.batch import BatchHeader, Buffer
 from fencepost.records.batch_layout import HEADER_BYTES, LENGTH_COUNTS_FROM, field, fields_of
 from fencepost.records.invariant import CorruptData, invariant
 from fencepost.records.named_errors import named
@@ -81,6 +84,7 @@ class Segment:
         self._newest_offset = base  # last offset of the batch with the greatest time
         self.max_timestamp_ms = NO_TIMESTAMP
         self.size = self.path.stat().st_size
+        self.sum = NOT_SUMMED  # of the first batches; of those that were there see ``begin_sum``
         self.unchecked_end = 0  # what lies before this position is checked when it is read: unchecked.py
         self._trust_times()
 
@@ -127,7 +131,26 @@ class Segment:
             named(error, self.path)
             raise
         self.size = position + len(batches)
+        self.add_to_sum(batches, position)
         return position
+
+    def begin_sum(self, position: int) -> None:
+        """Batches are checked from ``position`` on: those before it were, or count as they were summed."""
+        if not position:
+            self.sum = NOT_SUMMED
+        elif self.sum.size != position:
+            saved = load_sums(self.path).batches
+            self.sum = saved if saved.size <= self.size else NOT_SUMMED
+
+    def add_to_sum(self, batches: Buffer, position: int) -> None:
+        """These bytes at ``position`` are those that were meant; they count if all before them do."""
+        if self.sum.size == position:
+            self.sum = self.sum.followed_by(batches)
+
+    @property
+    def is_summed(self) -> bool:
+        """The sum is of all its batches."""
+        return self.sum.size == self.size
 
     def index(self, placed: Placed, interval_bytes: int) -> None:
         """Count the batch after the last one counted; one in ``interval_bytes`` gets index entries."""
@@ -238,15 +261,23 @@ class Segment:
         forget_sums(self.path)
         os.ftruncate(self._open(), position)
         self.size, self._first_ms = position, None
+        if self.sum.size > position:
+            self.sum = NOT_SUMMED
 
     def sync_indexes(self) -> None:
         """Flush the three indexes to the disk."""
         for index in (self.offsets, self.times, self.aborts):
             sync_path(index.path)
 
-    def extent(self) -> tuple[int, ...]:
-        """Bytes of its files, in the order of SUFFIXES."""
-        return (self.size, *(index.size for index in (self.offsets, self.times, self.aborts)))
+    def extent(self) -> Extent:
+        """Bytes of its files, and the sums of those that were meant."""
+        indexes = (self.offsets, self.times, self.aborts)
+        sums = SegmentSums(self.sum, *(index.sum for index in indexes))
+        return Extent((self.size, *(index.size for index in indexes)), sums)
+
+    def take_sums(self, sums: SegmentSums) -> None:
+        """Its files were just written, and these are the sums of what was meant."""
+        self.sum, self.offsets.sum, self.times.sum, self.aborts.sum = sums
 
     def has_room(self, size: int, end: Offset, segment_bytes: int) -> bool:
         """Another ``size`` bytes, up to offset ``end``, belong here; an empty segment takes any batch."""

@@ -2,6 +2,10 @@
 
 Written     before each producer snapshot, of what lies before its offset and is on the disk; a full
             segment's stays. It says how the files begin: bytes appended later change nothing of it.
+Of          the bytes that were meant, which are summed while they are written (segment.py, index_file.py), by
+            the cleaner too. What was there before the log was opened counts as it was summed then, or as it
+            was read, each batch being checked: by recovery behind the recovery point, else by the scrub, so
+            also after a log was cut. Indexes alone that were never summed are summed as they are.
 Why         a record batch's own checksum does not cover its offset, length and leader epoch, and Kafka's
             indexes have none: without an entry of ``.txnindex`` consumers are given aborted records.
 Indexes     that are not as they were summed are made again from the batches before they are used. While that
@@ -18,13 +22,14 @@ Earlier     versions neither write nor read the file; what they append lies behi
 """
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
 from fencepost.broker.log.checkpoints import replace_file, sync_path
+from fencepost.broker.log.file_sums import NOT_SUMMED, Summed, read_sum
 from fencepost.broker.log.index_file import INDEX_SUFFIXES
 
 SUFFIX: Final = ".checksums"
@@ -37,17 +42,7 @@ one after a crash. More of them are not compared then."""
 _PART: Final = struct.Struct(">QI")
 _HEAD: Final = struct.Struct(">hq")
 _CRC: Final = struct.Struct(">I")
-_PIECE_BYTES: Final = 1024 * 1024
 
-
-class Summed(NamedTuple):
-    """The first ``size`` bytes of a file have this CRC-32C."""
-
-    size: int
-    crc: int
-
-
-NOT_SUMMED: Final = Summed(0, 0)
 MADE_AGAIN: Final = Summed(2**64 - 1, 0)  # no file is like that
 
 
@@ -61,6 +56,13 @@ class SegmentSums(NamedTuple):
 
 
 NOTHING: Final = SegmentSums(NOT_SUMMED, NOT_SUMMED, NOT_SUMMED, NOT_SUMMED)
+
+
+class Extent(NamedTuple):
+    """How large a segment's files are, in the order of SegmentSums, and what is summed of the bytes meant."""
+
+    sizes: tuple[int, ...]
+    sums: SegmentSums
 
 
 def sums_path(segment: Path) -> Path:
@@ -95,21 +97,24 @@ def forget_sums(segment: Path) -> None:
         sync_path(segment.parent)
 
 
-def sum_segment(segment: Path, sizes: Sequence[int], bytes_max: int) -> tuple[int, OSError | None]:
-    """Save the sums of a segment's files as they are now.
+def sum_segment(segment: Path, extent: Extent) -> OSError | None:
+    """Save the sums of a segment's files.
 
-    Returns    how many bytes of batches were read; why the file could not be written, which harms nothing:
-               what is there is older, and still true.
-    sizes      of .log and the indexes: what lies behind them is not summed.
-    bytes_max  of batches read at a time; the rest is left to the next call.
-    Raises     OSError when they are read: FileNotFoundError, if the segment is deleted meanwhile.
+    Returns    why the file could not be written, which harms nothing: what is there is older, and still true.
+    extent     of the files when this was requested: what was written later is not summed. Batches count only
+               as far as they are summed in it, or were before; an index that is not is summed as it is now.
+    Raises     OSError when an index is read: FileNotFoundError, if the segment is deleted meanwhile.
     """
+    segment.stat()
     before = load_sums(segment)
-    begun = before.batches if before.batches.size <= sizes[0] else NOT_SUMMED
-    batches = _extended(segment, begun, min(sizes[0], begun.size + bytes_max))
+    size, *sizes = extent.sizes
+    batches, *indexes = extent.sums
+    if batches.size <= before.batches.size <= size:
+        batches = before.batches
+    rows = zip(INDEX_SUFFIXES, indexes, before[1:], sizes, strict=True)
     indexes = [
-        _extended(segment.with_suffix(suffix), known, size)
-        for suffix, known, size in zip(INDEX_SUFFIXES, before[1:], sizes[1:], strict=True)
+        written if written.size == size else read_sum(segment.with_suffix(suffix), known, size)
+        for suffix, written, known, size in rows
     ]
     failure = None
     try:
@@ -118,7 +123,7 @@ def sum_segment(segment: Path, sizes: Sequence[int], bytes_max: int) -> tuple[in
         failure = error
     if not segment.exists():  # deleted meanwhile; its owner deletes the sums last
         sums_path(segment).unlink(missing_ok=True)
-    return batches.size - begun.size, failure
+    return failure
 
 
 def is_summed(segment: Path) -> bool:
@@ -152,11 +157,9 @@ def begin_indexes(segment: Path) -> None:
     save_sums(segment, SegmentSums(load_sums(segment).batches, *[MADE_AGAIN] * 3), durable=True)
 
 
-def end_indexes(segment: Path) -> None:
-    """The segment's indexes are made, and are summed as they are now. Raises OSError."""
-    paths = (segment.with_suffix(suffix) for suffix in INDEX_SUFFIXES)
-    indexes = [_extended(path, NOT_SUMMED, path.stat().st_size) for path in paths]
-    save_sums(segment, SegmentSums(load_sums(segment).batches, *indexes), durable=True)
+def end_indexes(segment: Path, written: SegmentSums) -> None:
+    """The segment's indexes are made, and have the sums of what was written. Raises OSError."""
+    save_sums(segment, written._replace(batches=load_sums(segment).batches), durable=True)
 
 
 def is_as_summed(path: Path, expected: Summed, pace: Callable[[int], None] = lambda _: None) -> bool:
@@ -169,16 +172,4 @@ def is_as_summed(path: Path, expected: Summed, pace: Callable[[int], None] = lam
             return False
     except FileNotFoundError:
         return expected == NOT_SUMMED
-    return _extended(path, NOT_SUMMED, expected.size, pace) == expected
-
-
-def _extended(path: Path, before: Summed, size: int, pace: Callable[[int], None] = lambda _: None) -> Summed:
-    """The sum of a file's first ``size`` bytes, of which ``before`` covers the first ones."""
-    at, crc = before if before.size <= size else NOT_SUMMED
-    with path.open("rb") as file:
-        file.seek(at)
-        while at < size and (piece := file.read(min(_PIECE_BYTES, size - at))):
-            crc = crc32c(piece, crc)
-            at += len(piece)
-            pace(len(piece))
-    return Summed(at, crc)
+    return read_sum(path, NOT_SUMMED, expected.size, pace) == expected

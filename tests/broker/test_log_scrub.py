@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.broker import log_scrub
-from fencepost.broker.log import segment_sums
+from fencepost.broker.log import file_sums
 from fencepost.broker.log.scrub import Pace, Part, Scrubbable
 from fencepost.broker.log_scrub import BYTES_PER_S, SLICE_BYTES, LogScrub, ScrubPace, ScrubStopped
 from fencepost.broker.partition import Partition
@@ -162,7 +162,7 @@ def test_a_log_that_is_closed_does_not_wait_for_its_scrub(
 ) -> None:
     """Between two slices it is over, and nothing is found."""
     monkeypatch.setattr(log_scrub, "SLICE_BYTES", 1)
-    monkeypatch.setattr(segment_sums, "_PIECE_BYTES", 50)
+    monkeypatch.setattr(file_sums, "_PIECE_BYTES", 50)
 
     async def story() -> None:
         async with hosting(tmp_path, HERE, log_segment_bytes=SEGMENT_BYTES) as on:

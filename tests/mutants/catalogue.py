@@ -49,6 +49,7 @@ from tests.mutants.levels import LEVELS
 from tests.mutants.loop import LOOP
 from tests.mutants.markers import MARKERS
 from tests.mutants.meanings import MEANINGS
+from tests.mutants.meant_logs import MEANT_LOGS
 from tests.mutants.membership import MEMBERSHIP
 from tests.mutants.names import NAMES
 from tests.mutants.offsets import OFFSET_MUTANTS
@@ -88,6 +89,7 @@ MUTANTS: Final = (
     *COMPACTION,
     *PARTITION_LOGS,
     *COMPARED_LOGS,
+    *MEANT_LOGS,
     *SCRUBBED_LOGS,
     *PARTITION_REPORTS,
     *RESTORING,

@@ -98,7 +98,8 @@ SCRUBBED_LOGS: Final = (
         "a scrub compares what is summed, however often it was compared",
         "broker/log/scrub.py",
         "        if is_summed and is_as_summed(path, sums.batches, pace):\n",
-        "        if is_summed and (not part.unchecked_end or is_as_summed(path, sums.batches, pace)):\n",
+        "        is_checked = not part.segment.unchecked_end\n"
+        "        if is_summed and (is_checked or is_as_summed(path, sums.batches, pace)):\n",
         (IN_USE, BROKER + "test_what_changes_in_use_is_found_by_the_next_round"),
     ),
     Mutant(
@@ -113,15 +114,15 @@ SCRUBBED_LOGS: Final = (
         "unread-batches-summed",
         "what no start has read is not summed before it is read",
         "broker/log/durability.py",
-        "if load_sums(each.path).batches.size >= each.unchecked_end]\n",
-        "]\n",
+        "if each.is_summed and each.path",
+        "if each.path",
         (UNSUMMED,),
     ),
     Mutant(
         "unsummed-segments-believed",
         "a segment that is not summed is read by the scrub",
         "broker/log/scrub.py",
-        "        is_summed = sums.batches.size >= part.unchecked_end\n",
+        "        is_summed = sums.batches.size >= part.read_end\n",
         "        is_summed = True\n",
         (UNSUMMED,),
     ),
@@ -131,7 +132,7 @@ SCRUBBED_LOGS: Final = (
         "broker/log/scrub.py",
         "            self._durability.replaced(path)\n",
         "            pass\n",
-        (ANEW, UNSUMMED),
+        (ANEW,),
     ),
     Mutant(
         "cleaned-segments-summed-anew",

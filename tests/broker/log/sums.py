@@ -33,8 +33,7 @@ def scrub(log: PartitionLog) -> None:
     for segment in log.scrubbable.segments():
         part = log.scrubbable.part(segment)
         assert part is not None
-        log.scrubbable.scrub(part, at_once)
-        segment.unchecked_end = 0
+        log.scrubbable.scrubbed(part, log.scrubbable.scrub(part, at_once))
 
 
 def segments(directory: Path) -> list[Path]:

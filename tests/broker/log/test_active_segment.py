@@ -6,9 +6,10 @@ import pytest
 
 from fencepost.broker.log import segment_sums
 from fencepost.broker.log.damage import DamagedLog
+from fencepost.broker.log.file_sums import Summed
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.broker.log.repair import cut, inspect
-from fencepost.broker.log.segment_sums import Summed, is_summed, load_sums, save_sums
+from fencepost.broker.log.segment_sums import is_summed, load_sums, save_sums
 from fencepost.broker.log.shapes import LogConfig
 from fencepost.records.types import Term
 from tests.broker.log.builders import NOW_MS, batch, open_log

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 from fencepost.broker.log.checkpoints import CLEANED_FILE
 from fencepost.broker.log.cleaner import Cleaned, CleanerPass
 from fencepost.broker.log.damage import DamagedLog
+from fencepost.broker.log.file_sums import Summed
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.broker.log.repair import inspect
 from fencepost.broker.log.segment import Segment
 from fencepost.broker.log.segment_sums import NOTHING as NOTHING_SUMMED
-from fencepost.broker.log.segment_sums import SegmentSums, Summed, load_sums, save_sums
+from fencepost.broker.log.segment_sums import SegmentSums, load_sums, save_sums
 from fencepost.broker.log.shapes import LogConfig
 from fencepost.records.batch import batch_header, checked_header
 from fencepost.records.batch_builder import BatchBuilder

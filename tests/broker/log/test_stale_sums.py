@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from fencepost.broker.log import segment_sums
+from fencepost.broker.log.file_sums import Summed
 from fencepost.broker.log.repair import inspect
-from fencepost.broker.log.segment_sums import MADE_AGAIN, SUFFIX, SegmentSums, Summed, load_sums, save_sums
+from fencepost.broker.log.segment_sums import MADE_AGAIN, SUFFIX, SegmentSums, load_sums, save_sums
 from fencepost.broker.log.shapes import LogConfig
 from fencepost.records.types import Offset
 from tests.broker.log.builders import NOW_MS, append, batch

@@ -1,0 +1,124 @@
+"""What is broken on purpose in sums of the bytes that were meant."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+MEANT: Final = "tests/broker/log/test_meant_bytes.py::"
+ACTIVE: Final = MEANT + "test_in_the_segment_that_is_appended_to"
+FULL: Final = MEANT + "test_in_full_segments"
+INDEX: Final = MEANT + "test_in_an_index"
+LOST: Final = MEANT + "test_where_the_newest_snapshot_is_lost_what_it_summed_counts_unless_it_is_cut"
+ANEW: Final = (
+    "tests/broker/log/test_active_segment.py::"
+    "test_sums_of_other_bytes_are_made_anew_and_take_no_partition_offline"
+)
+
+MEANT_LOGS: Final = (
+    Mutant(
+        "sums-of-what-the-disk-has",
+        "the sum that is saved is of the batches that were meant, not of those that are read again",
+        "broker/log/segment_sums.py",
+        "    batches, *indexes = extent.sums\n",
+        "    batches, *indexes = extent.sums\n    batches = read_sum(segment, before.batches, size)\n",
+        (ACTIVE, FULL, MEANT + "test_in_what_a_cleaner_wrote"),
+    ),
+    Mutant(
+        "sums-of-indexes-as-the-disk-has-them",
+        "the sum of an index is of the entries that were meant",
+        "broker/log/segment_sums.py",
+        "        written if written.size == size else read_sum",
+        "        written if not size else read_sum",
+        (INDEX,),
+    ),
+    Mutant(
+        "sums-of-indexes-made-again-as-the-disk-has-them",
+        "also of one that was made again at a start",
+        "broker/log/segment_sums.py",
+        "    save_sums(segment, written._replace(batches=load_sums(segment).batches), durable=True)\n",
+        "    paths = [segment.with_suffix(suffix) for suffix in INDEX_SUFFIXES]\n"
+        "    indexes = [read_sum(path, NOT_SUMMED, path.stat().st_size) for path in paths]\n"
+        "    save_sums(segment, SegmentSums(load_sums(segment).batches, *indexes), durable=True)\n",
+        (MEANT + "test_in_an_index_that_was_made_again",),
+    ),
+    Mutant(
+        "sums-without-what-a-start-read",
+        "what a start reads behind the recovery point, each batch checked, counts for the sum",
+        "broker/log/recovery.py",
+        "                segment.add_to_sum(batch[: header.size], position)\n",
+        "",
+        (FULL,),
+    ),
+    Mutant(
+        "sums-begun-anew-at-a-start",
+        "what lies before the recovery point counts as it was summed",
+        "broker/log/segment.py",
+        "            self.sum = saved if saved.size <= self.size else NOT_SUMMED\n",
+        "            self.sum = NOT_SUMMED\n",
+        (FULL,),
+    ),
+    Mutant(
+        "sums-of-before-at-a-second-reading",
+        "a segment that is read again from its begin has the sum of what is read",
+        "broker/log/segment.py",
+        "        elif self.sum.size != position:\n",
+        "        else:\n",
+        (ANEW,),
+    ),
+    Mutant(
+        "sums-with-a-gap",
+        "what is summed already does not count twice",
+        "broker/log/segment.py",
+        "        if self.sum.size == position:\n",
+        "        if True:\n",
+        (LOST,),
+    ),
+    Mutant(
+        "sums-of-what-was-cut",
+        "what was cut away is not in the sum",
+        "broker/log/segment.py",
+        "        if self.sum.size > position:\n",
+        "        if False:\n",
+        (LOST,),
+    ),
+    Mutant(
+        "sums-of-cleaned-segments-lost",
+        "a cleaner's segment has the sum of what the cleaner wrote",
+        "broker/log/cleanable.py",
+        "        self._segments[number].take_sums(group.sums)\n",
+        "",
+        (MEANT + "test_in_what_a_cleaner_wrote",),
+    ),
+    Mutant(
+        "sums-of-replaced-segments-due",
+        "a flush saves no sums of a segment that a cleaner replaced since they were requested",
+        "broker/log/cleanable.py",
+        "        self._durability.deleted(self._segments[first:after])\n",
+        "",
+        (MEANT + "test_sums_that_were_due_when_a_cleaner_came_are_not_those_of_its_segment",),
+    ),
+    Mutant(
+        "sums-of-the-scrub-lost",
+        "the sum of a segment that the scrub read is of the bytes that it checked",
+        "broker/log/scrub.py",
+        "            part.segment.sum = found\n",
+        "            pass\n",
+        (FULL,),
+    ),
+    Mutant(
+        "full-segments-without-a-sum-not-read",
+        "a full segment that has no sum is read by the next round",
+        "broker/log/scrub.py",
+        "segment.unchecked_end if is_waiting else segment.size)",
+        "segment.unchecked_end)",
+        (MEANT + "test_what_is_appended_while_the_scrub_reads_has_no_sum_until_the_segment_is_full",),
+    ),
+    Mutant(
+        "active-segments-without-a-sum-read-in-each-round",
+        "a segment that is appended to, and has no sum, is read once and when it is full",
+        "broker/log/scrub.py",
+        "segment.is_summed or segment is self._segments[-1]",
+        "segment.is_summed",
+        (MEANT + "test_what_is_appended_while_the_scrub_reads_has_no_sum_until_the_segment_is_full",),
+    ),
+)
