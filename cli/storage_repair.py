@@ -3,11 +3,12 @@
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from fencepost.broker.log.log_directory import LogDirectory, LogDirectoryInUse
+from fencepost.broker.log.put_back import Changed, put_back
 from fencepost.broker.log.repair import Inspected, cut, inspect
 from fencepost.cli.node_config import read_config
 from fencepost.cli.output import JSON, dir_option, echo_json, format_option
@@ -32,6 +33,9 @@ DAMAGED = 1  # the exit status while a damage is there
 @click.option(
     "--accept-data-loss", is_flag=True, help="Cut: give up what lies at and behind the damage, for good."
 )
+@click.option(
+    "--restore", is_flag=True, help="Put back a header field that alone changed, where that is proven."
+)
 @format_option
 def repair(
     file: Path | None,
@@ -40,12 +44,17 @@ def repair(
     name: str | None,
     trust: int | None,
     accept_data_loss: bool,
+    restore: bool,
     output_format: str,
 ) -> None:
     """Read a partition's log whole, and say what is wrong with it and what a cut there would lose.
 
-    The node must be stopped. Nothing is changed without --accept-data-loss; copy the folder first, if it may
-    still be of use. An end that a crash tore is no damage: the next start cuts it.
+    The node must be stopped. Nothing is changed without --restore or --accept-data-loss; copy the folder
+    first, if it may still be of use. An end that a crash tore is no damage: the next start cuts it.
+
+    Where one field of a batch's header changed that the batch's checksum does not cover (its offset, length,
+    leader epoch, format or the checksum itself), the checksum of the segment may prove what it was. Then
+    --restore puts it back, and nothing is lost; --accept-data-loss does the same, and cuts nothing.
 
     With --trust NODE: images of the voters differ, no majority agrees, and you say which one is right. Give
     the word to each other voter; then NODE has to lead, and sends them its image. A voter that is given its
@@ -57,9 +66,17 @@ def repair(
     if (name is None) == (trust is None):
         raise WrongUsage("name what to repair: --partition TOPIC-PARTITION, or --trust NODE")
     if name is not None:
-        _repair_partition(_root_of(name, config), name, accept_data_loss, output_format)
+        allowed = _Allowed(restore=restore or accept_data_loss, cut=accept_data_loss)
+        _repair_partition(_root_of(name, config), name, allowed, output_format)
     elif trust is not None:
         _trust(config, NodeId(trust), output_format)
+
+
+class _Allowed(NamedTuple):
+    """What may be changed."""
+
+    restore: bool
+    cut: bool
 
 
 def _trust(config: NodeConfig, node: NodeId, output_format: str) -> None:
@@ -99,7 +116,7 @@ def _root_of(name: str, config: NodeConfig) -> Path:
     return found[0]
 
 
-def _repair_partition(root: Path, name: str, accept_data_loss: bool, output_format: str) -> None:
+def _repair_partition(root: Path, name: str, allowed: _Allowed, output_format: str) -> None:
     """See ``repair``. Raises WrongUsage, Failed, Unreadable."""
     folder = root / name
     try:
@@ -110,17 +127,22 @@ def _repair_partition(root: Path, name: str, accept_data_loss: bool, output_form
         raise Unreadable(f"{root}: {error}") from error
     try:
         found = inspect(folder, machine_went_down=lock.machine_went_down)
-        is_cut = accept_data_loss and found.damage is not None
-        if is_cut and found.damage is not None:
+        restored = found.restorable if allowed.restore else None
+        is_cut = allowed.cut and restored is None and found.damage is not None
+        if restored is not None:
+            put_back(restored)
+            found = inspect(folder, machine_went_down=lock.machine_went_down)
+        elif is_cut and found.damage is not None:
             cut(found.damage)
     except OSError as error:
         raise Unreadable(f"{folder}: {error}") from error
     finally:
         lock.release()
     if output_format == JSON:
-        echo_json(_document(name, found, is_cut=is_cut))
+        echo_json(_document(name, found, restored, is_cut=is_cut))
     else:
-        click.echo("\n".join(_lines(name, found, is_cut=is_cut)))
+        put = [] if restored is None else [f"{name}: put back in {_place(restored)}"]
+        click.echo("\n".join([*put, *_lines(name, found, is_cut=is_cut)]))
     if found.damage is not None and not is_cut:
         sys.exit(DAMAGED)
 
@@ -134,7 +156,18 @@ def _config(file: Path | None, directory: Path, node_id: int | None) -> NodeConf
     return open_cluster(directory).node(node_id).config
 
 
-def _document(name: str, found: Inspected, *, is_cut: bool) -> dict[str, Any]:
+def _place(changed: Changed) -> str:
+    return (
+        f"{changed.segment.name} at position {changed.position}: {changed.field} {changed.written}, "
+        f"{changed.found} was found"
+    )
+
+
+def _field(changed: Changed | None) -> dict[str, Any] | None:
+    return None if changed is None else {**changed._asdict(), "segment": changed.segment.name}
+
+
+def _document(name: str, found: Inspected, restored: Changed | None, *, is_cut: bool) -> dict[str, Any]:
     damage = None
     if found.damage is not None:
         whole = found.damage.whole
@@ -156,7 +189,9 @@ def _document(name: str, found: Inspected, *, is_cut: bool) -> dict[str, Any]:
         "changed": found.changed,
         "damage": damage,
         "lost": None if found.lost is None else asdict(found.lost),
-        "repaired": is_cut,
+        "restorable": _field(found.restorable),
+        "restored": _field(restored),
+        "repaired": is_cut or restored is not None,
     }
 
 
@@ -176,6 +211,12 @@ def _lines(name: str, found: Inspected, *, is_cut: bool) -> list[str]:
         f"Sound before it: {sound}.",
         f"{'Cut' if is_cut else 'A cut there would lose'}: {lost.size} bytes, {behind}.",
     ]
+    if found.restorable is not None:
+        return [
+            *words[:2],
+            f"One field alone changed, by the segment's checksum: in {_place(found.restorable)}.",
+            "Nothing was changed. The same command with --restore puts it back, and nothing is lost.",
+        ]
     if is_cut:
         return [*words, f"The log ends at offset {damage.offset} now. Start the node again."]
     return [*words, "Nothing was changed. The same command with --accept-data-loss cuts."]

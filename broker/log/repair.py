@@ -3,6 +3,7 @@
 Whole log   is read, batch by batch, checksums included, also what an opening does not read again.
 Cut         the bytes before the damage are kept, and nothing behind it: a log has no holes. The next start
             makes the indexes again, and reads the producers from the snapshot before the cut.
+Put back    is a header field that alone changed, where the segment's sum proves it (put_back.py): no cut.
 Holes       before the newest snapshot are no damage: a crash of the machine may undo half of a deletion.
 Killed here at any line: the damage is still found, and the same cut goes on.
 """
@@ -15,6 +16,7 @@ from typing import Final, NamedTuple
 from fencepost.broker.log.checkpoints import LeaderEpochs, load_cleaned_end, sync_path
 from fencepost.broker.log.damage import Damage, damage_at, too_short, whole_batches
 from fencepost.broker.log.epoch_check import difference
+from fencepost.broker.log.put_back import Changed, proven
 from fencepost.broker.log.read_ahead import ReadAhead
 from fencepost.broker.log.recovery import lost_segment, snapshot_path, snapshots_in
 from fencepost.broker.log.segment import SUFFIXES, Segment
@@ -50,6 +52,7 @@ class Inspected:
     damage: Damage | None
     lost: Lost | None
     changed: str | None = None  # bytes that are sound, and not those that were written
+    restorable: Changed | None = None  # all that is wrong with the batch at the damage
 
 
 def inspect(directory: Path, *, machine_went_down: bool) -> Inspected:
@@ -99,6 +102,7 @@ def inspect(directory: Path, *, machine_went_down: bool) -> Inspected:
     for segment in segments:
         segment.close()
     lost = None if damage is None else _lost(damage, segments)
+    restorable = None if damage is None else proven(damage, epochs)
     what = None
     if changed:
         what = (
@@ -106,7 +110,7 @@ def inspect(directory: Path, *, machine_went_down: bool) -> Inspected:
             "earlier version of fencepost cut this log ('storage repair'), it left these files as they were: "
             "remove them"
         )
-    return Inspected(directory, len(segments), start, end, torn, damage, lost, what)
+    return Inspected(directory, len(segments), start, end, torn, damage, lost, what, restorable)
 
 
 def cut(damage: Damage) -> None:

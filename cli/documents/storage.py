@@ -154,6 +154,16 @@ class Lost(Part):
     last: int | None
 
 
+class ChangedField(Part):
+    """A field of a batch's header that is not as it was written; ``position`` of the batch."""
+
+    segment: str
+    position: int
+    field: str
+    found: int
+    written: int
+
+
 class Repaired(Document):
     """``storage repair``: of a partition; with --trust the first two."""
 
@@ -168,6 +178,8 @@ class Repaired(Document):
     changed: str | UnsetType | None = UNSET
     damage: Damage | UnsetType | None = UNSET
     lost: Lost | UnsetType | None = UNSET
+    restorable: ChangedField | UnsetType | None = UNSET
+    restored: ChangedField | UnsetType | None = UNSET
     repaired: bool | UnsetType = UNSET
 
 

@@ -10,6 +10,7 @@ from fencepost.broker.log.log_directory import LogDirectory
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.cluster.local_cluster import LocalCluster, create_cluster
 from fencepost.quorum.image_marks import BAD
+from fencepost.records.batch_layout import LEADER_EPOCH_AT
 from fencepost.snapshots.reader import read_store
 from fencepost.snapshots.store import Store
 from tests.broker.log.builders import NOW_MS, UNVERIFIED, append, batch
@@ -57,6 +58,41 @@ def test_a_damaged_log_is_shown_then_cut(cluster: LocalCluster, capsys: Capture)
     assert (done.status, path.read_bytes()) == (0, raw[: 2 * size])
     assert "The log ends at offset 2 now." in done.stdout
     assert "orders-0: sound, offsets 0 to 1 in 1 segments" in here(capsys, *words(cluster)).stdout
+
+
+def test_a_leader_epoch_that_alone_changed_is_put_back(cluster: LocalCluster, capsys: Capture) -> None:
+    """With either word; no record is lost, and a record that changed elsewhere is said then."""
+    folder = cluster.node(1).config.directory / "orders-0"
+    log = PartitionLog.open(folder, UNVERIFIED, NOW_MS, TOPIC_ID)
+    append(log, *(batch(7, number) for number in range(5)))
+    log.close()
+    path = folder / f"{0:020d}.log"
+    raw = path.read_bytes()
+    size = len(raw) // 5
+    changed = bytearray(raw)
+    changed[2 * size + LEADER_EPOCH_AT + 3] = 6
+    for word in ("--restore", "--accept-data-loss"):
+        path.write_bytes(changed)
+        shown = here(capsys, *words(cluster))
+        place = f"{path.name} at position {2 * size}: leader_epoch 0, 6 was found"
+        assert (shown.status, path.read_bytes()) == (1, bytes(changed))
+        assert f"One field alone changed, by the segment's checksum: in {place}." in shown.stdout
+        assert "with --restore puts it back, and nothing is lost." in shown.stdout
+        assert "would lose" not in shown.stdout
+        document = contents(here(capsys, *words(cluster, word, "--format", "json")).stdout)
+        row = {
+            "segment": path.name, "position": 2 * size, "field": "leader_epoch", "found": 6, "written": 0,
+        }  # fmt: skip
+        assert (document["restored"], document["repaired"], document["end_offset"]) == (row, True, 5)
+        assert (document["damage"], document["restorable"]) == (None, None)
+        assert path.read_bytes() == raw
+    path.write_bytes(changed)
+    done = here(capsys, *words(cluster, "--restore"))
+    assert done.status == 0
+    assert done.stdout.startswith(f"orders-0: put back in {place}\norders-0: sound, offsets 0 to 4")
+    path.write_bytes(raw[:-1] + b"?")
+    said = here(capsys, *words(cluster, "--restore"))
+    assert (said.status, "would lose" in said.stdout) == (1, True), "nothing is proven, nothing is cut"
 
 
 def test_a_torn_end_is_left_to_the_next_start(cluster: LocalCluster, capsys: Capture) -> None:

@@ -1,4 +1,4 @@
-"""What is broken on purpose in sums of the bytes that were meant."""
+"""What is broken on purpose in sums of the bytes that were meant, and in what is put back by them."""
 
 from typing import Final
 
@@ -9,10 +9,13 @@ ACTIVE: Final = MEANT + "test_in_the_segment_that_is_appended_to"
 FULL: Final = MEANT + "test_in_full_segments"
 INDEX: Final = MEANT + "test_in_an_index"
 LOST: Final = MEANT + "test_where_the_newest_snapshot_is_lost_what_it_summed_counts_unless_it_is_cut"
+PUT_BACK: Final = "tests/broker/log/test_put_back.py::"
+UNPROVEN: Final = PUT_BACK + "test_what_is_not_proven_is_not_put_back"
 ANEW: Final = (
     "tests/broker/log/test_active_segment.py::"
     "test_sums_of_other_bytes_are_made_anew_and_take_no_partition_offline"
 )
+BY_COMMAND: Final = "tests/cli/test_storage_repair.py::test_a_leader_epoch_that_alone_changed_is_put_back"
 
 MEANT_LOGS: Final = (
     Mutant(
@@ -120,5 +123,53 @@ MEANT_LOGS: Final = (
         "segment.is_summed or segment is self._segments[-1]",
         "segment.is_summed",
         (MEANT + "test_what_is_appended_while_the_scrub_reads_has_no_sum_until_the_segment_is_full",),
+    ),
+    Mutant(
+        "put-back-without-proof",
+        "a field is put back only where the segment's sum proves it",
+        "broker/log/put_back.py",
+        "        if read_sum(path, mended, known.size) == known:\n",
+        "        if True:\n",
+        (UNPROVEN,),
+    ),
+    Mutant(
+        "put-back-of-unsummed-bytes",
+        "without a sum nothing is proven",
+        "broker/log/put_back.py",
+        "known.size < position + HEADER_BYTES or",
+        "False or",
+        (UNPROVEN, PUT_BACK + "test_behind_the_sum_nothing_is_proven"),
+    ),
+    Mutant(
+        "put-back-without-neighbours",
+        "the batch before it says of which epoch a batch may be",
+        "broker/log/put_back.py",
+        "            found.add(placed.leader_epoch)\n",
+        "            pass\n",
+        (PUT_BACK + "test_without_the_file_of_epochs_a_neighbour_says_which_it_was",),
+    ),
+    Mutant(
+        "put-back-without-the-batch-behind",
+        "so does the batch behind it",
+        "broker/log/put_back.py",
+        "    if 0 < end <= len(raw) - HEADER_BYTES:\n",
+        "    if False:\n",
+        (PUT_BACK + "test_without_the_file_of_epochs_a_neighbour_says_which_it_was",),
+    ),
+    Mutant(
+        "cut-what-can-be-put-back",
+        "nothing is cut where a field can be put back",
+        "cli/storage_repair.py",
+        "_Allowed(restore=restore or accept_data_loss, cut=accept_data_loss)",
+        "_Allowed(restore=restore, cut=accept_data_loss)",
+        (BY_COMMAND,),
+    ),
+    Mutant(
+        "put-back-cuts",
+        "--restore cuts nothing",
+        "cli/storage_repair.py",
+        "cut=accept_data_loss)",
+        "cut=restore or accept_data_loss)",
+        (BY_COMMAND,),
     ),
 )
