@@ -211,7 +211,8 @@ def test_many_unknown_topics_are_asked_about_in_several_requests(
         ask = on.broker._data.topics._ask
 
         async def counted(request: Metadata) -> Any:
-            sizes.append(len(request.topics or ()))
+            if request.topics:  # what is hosted here is looked up meanwhile, too
+                sizes.append(len(request.topics))
             return await ask(request)
 
         monkeypatch.setattr(on.broker._data.topics, "_ask", counted)
