@@ -37,6 +37,7 @@ class Controller:
         self.follower: AclFollower | None = None
         self.now_s = 100.0
         self.pauses: dict[int, float] = {}  # by the number of the request that is parked
+        self.registered_anew_after = 1_000  # so many requests
 
     async def call(self, _api: Any, request: FollowAcls, *, timeout_s: float) -> FollowedAcls:
         assert self.follower is not None
@@ -52,8 +53,12 @@ class Controller:
 
 
 class Registered:
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+
     async def registered(self) -> BrokerEpoch:
-        return BrokerEpoch(5)
+        is_anew = len(self._controller.asked) >= self._controller.registered_anew_after
+        return BrokerEpoch(6 if is_anew else 5)
 
 
 def run(controller: Controller, monkeypatch: pytest.MonkeyPatch) -> AclFollower:
@@ -62,7 +67,7 @@ def run(controller: Controller, monkeypatch: pytest.MonkeyPatch) -> AclFollower:
     async def follow() -> AclFollower:
         follower = controller.follower = AclFollower(
             cast(ControllerClient, controller),
-            cast(Any, Registered()),
+            cast(Any, Registered(controller)),
             Membership("User:broker", "cluster"),
             BrokerId(1),
             Random(1),
@@ -150,6 +155,15 @@ def test_an_answer_from_before_a_standstill_does_not_end_the_doubt(monkeypatch: 
         follower = run(controller, monkeypatch)
         assert controller.seen == seen
         assert names(follower) == []
+
+
+def test_one_that_registered_anew_is_in_doubt_until_it_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was fenced meanwhile: changes may have been answered without it."""
+    controller = Controller(FollowedAcls(1, (A,)), FollowedAcls(1), FollowedAcls(2, (AclChange(A.acl_id),)))
+    controller.registered_anew_after = 2
+    assert names(run(controller, monkeypatch)) == []
+    assert [int(each.broker_epoch) for each in controller.asked] == [5, 5, 6, 6]
+    assert controller.seen == [False, True, False, True]
 
 
 def test_one_that_is_cut_off_after_a_standstill_goes_on_with_what_it_has(

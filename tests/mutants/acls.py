@@ -223,6 +223,14 @@ ACL_MUTANTS: Final = (
         ),
     ),
     Mutant(
+        "acl-registered-anew-without-doubt",
+        "a broker that registered anew decides by no ACLs of before",
+        "broker/acl_follower.py",
+        "                self._epoch, self._doubted_s = epoch, sent_s\n",
+        "                self._epoch = epoch\n",
+        (FOLLOWER + "test_one_that_registered_anew_is_in_doubt_until_it_is_answered",),
+    ),
+    Mutant(
         "acl-old-answer-ends-doubt",
         "an answer to a request from before the standstill does not count",
         "broker/acl_follower.py",

@@ -10,7 +10,25 @@ SAME: Final = ("tests/rights/test_rights.py::test_ours_are_the_same",)
 UNGUARDED: Final = "tests/broker/access/test_unguarded.py::"
 SHOWN: Final = "test_a_broker_shows_what_was_requested"
 
+PRIVATE: Final = ("tests/rights/test_private_keys.py::test_each_principal_may_what_the_page_says",)
+
 RIGHTS_MUTANTS: Final = (
+    Mutant(
+        "rights-upgrade-by-describe",
+        "the upgrade's commands need ALTER, its status DESCRIBE",
+        "broker/access/cluster.py",
+        'Operation.DESCRIBE if request.command == "status" else Operation.ALTER',
+        "Operation.DESCRIBE",
+        PRIVATE,
+    ),
+    Mutant(
+        "rights-log-level-by-describe",
+        "a log level is raised by ALTER",
+        "broker/access/cluster.py",
+        "Operation.DESCRIBE if request.log_level is None else Operation.ALTER",
+        "Operation.DESCRIBE",
+        PRIVATE,
+    ),
     Mutant(
         "rights-leader-named-by-alter",
         "a controller that is behind in ACLs names the leader to a broker",

@@ -56,6 +56,7 @@ class Asked:
         topics: Iterable[str] = ("orders",),
         host: str = HOST,
         trail: Trail | None = None,
+        super_user: str = ROOT,
     ) -> None:
         self.given: list[Any] = []
         self.outcome: Any = None
@@ -64,7 +65,7 @@ class Asked:
         self._response = response
         self._parked: list[Reply[Any]] = []
         door = Door(
-            AuthorizerRules(frozenset((ROOT,)), False, creates_topics),
+            AuthorizerRules(frozenset((super_user,)), False, creates_topics),
             lambda: self.book,
             topic_name=lambda topic_id: "orders" if self.names is None else self.names.get(topic_id),
             has_topic=lambda name: name in topics,
