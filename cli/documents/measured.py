@@ -114,6 +114,9 @@ class OwnedBlock(Part):
     at_ms: int | None
     until_ms: int | None
     source: str
+    offset: int
+    path: str
+    position: int
 
 
 class Use(Part):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.audit.faults import cluster
-from tests.harness.command import command, environment, in_process
+from tests.harness.command import Result, checked, command, environment, in_process
 
 NO_SPARK = """
 import subprocess, sys
@@ -73,6 +73,19 @@ def test_what_is_unknown_has_a_status(logs: Path, options: tuple[str, ...], stat
     assert said.status == status
 
 
+def test_each_answer_is_a_document_of_the_schema(logs: Path, tmp_path: Path) -> None:
+    """``in_process`` holds each against it."""
+    whole, tables, page = cluster.unpacked(tmp_path / "cluster"), tmp_path / "tables", tmp_path / "page.html"
+    for words, status in (
+        (("ingest", whole, "--tables", tables), 0),
+        (("query", "--tables", tables, "--producer-id", 5), 0),
+        (("query", "--tables", tables, "--transactional-id", "codec-zstd"), 0),
+        (("report", logs, "--output", page, "--check", "integrity"), 0),
+    ):
+        said = in_process("audit", *words, "--engine", "embedded", "--format", "json")
+        assert said.status == status, said
+
+
 @pytest.mark.slow
 def test_a_watch_tells_each_fault_once_as_it_appears(logs: Path, tmp_path: Path) -> None:
     (segment,) = logs.rglob("*.log")
@@ -104,6 +117,8 @@ def test_a_watch_tells_each_fault_once_as_it_appears(logs: Path, tmp_path: Path)
     )
     assert (second["rule"], second["position"]) == ("crc", end)
     assert (rest, status) == ("", 1)
+    for each in (first, second):
+        checked(words, Result(0, json.dumps(each), ""))
 
 
 def damaged(sound: bytes) -> bytes:

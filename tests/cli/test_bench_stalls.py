@@ -1,5 +1,6 @@
 """``fencepost bench stalls``: what it makes of the nodes' figures, and that each request of it is served."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,6 +16,7 @@ from fencepost.bench.stalls_load import SMALL
 from fencepost.cluster.console import Failed
 from fencepost.wire.registry import APIS
 from tests.harness import forked
+from tests.harness.command import here
 from tests.ports import cluster_port
 from tests.together import table
 from tests.wire.sample_messages import SAMPLES
@@ -50,6 +52,15 @@ def test_it_fails_at_the_limit(leader_ms: float, follower_ms: float, is_sound: b
     stalled = Stalled(figures({1: {"turn": leader_ms}, 2: {"turn": follower_ms}}, {1}), {})
     assert stalled.is_sound is is_sound
     assert f"{follower_ms:.1f}" in lines(stalled)
+
+
+def test_its_figures_are_a_document_of_the_schema(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """``here`` holds it against the schema."""
+    monkeypatch.setattr("fencepost.cli.bench.own_cluster", lambda *_: nullcontext())
+    monkeypatch.setattr(bench_stalls, "measure", lambda *_: Stalled(figures(FOUND, {1}), {}))
+    assert here(capsys, "bench", "stalls", "--dir", tmp_path / "c", "--format", "json").status == 0
 
 
 def test_a_cluster_without_a_leader_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

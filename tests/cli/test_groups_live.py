@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.harness.command import TIMEOUT_S
 from tests.harness.nodes import Nodes, running
+from tests.harness.shell_pages import is_what, shell_blocks, steps, typed
 
 pytestmark = pytest.mark.slow
 
@@ -112,3 +114,21 @@ def test_a_group_is_watched_reset_read_again_and_deleted(nodes: Nodes) -> None:
     assert [row["partition"] for row in described(nodes)] == [1, 2]
     nodes.run("groups", "delete", "--group", GROUP)
     assert GROUP not in [row["group"] for row in nodes.read("groups", "list")]
+
+
+def test_the_page_of_groups_is_what_happens(
+    nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With another topic, and another group."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".fencepost").symlink_to(nodes.directory)
+    nodes.run("topics", "create", "--topic", "paged", "--partitions", 2)
+    producer = Producer({"bootstrap.servers": nodes.bootstrap})
+    for each in ("one", "two", "three"):
+        producer.produce("paged", each, partition=1)
+    assert producer.flush(TIMEOUT_S) == 0
+    first, then, _bench, offsets = shell_blocks("groups.md")
+    for block in (first, then, offsets):
+        for words, printed in steps(block.replace(TOPIC, "paged").replace(GROUP, "pagers")):
+            said = typed(words)
+            assert is_what(printed, said), f"$ {words}\n{said}"

@@ -7,6 +7,7 @@ import pytest
 from fencepost.cluster.local_cluster import LocalCluster, create_cluster
 from fencepost.settings.node_clock import ACCEPTED
 from tests.harness.command import contents, here
+from tests.harness.shell_pages import shell_blocks, steps
 
 Capture = pytest.CaptureFixture[str]
 
@@ -22,10 +23,11 @@ def accepted(cluster: LocalCluster) -> list[int]:
 
 def test_every_node_of_a_cluster_or_the_one_that_is_named(cluster: LocalCluster, capsys: Capture) -> None:
     words = ["storage", "accept-clock", "--dir", cluster.directory]
-    one = here(capsys, *words, "--node", 2)
+    ((page, _),) = steps(shell_blocks("configuration.md")[1])
+    one = here(capsys, *page.split()[1:], "--dir", cluster.directory)
     assert one.status == 0
-    assert accepted(cluster) == [2]
-    assert "node 2: its clock counts" in one.stdout
+    assert accepted(cluster) == [1]
+    assert "node 1: its clock counts" in one.stdout
     said = contents(here(capsys, *words, "--format", "json").stdout)
     assert accepted(cluster) == [1, 2, 3]
     assert said == {"nodes": [{"node_id": node, "accepted": True} for node in (1, 2, 3)]}

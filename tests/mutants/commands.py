@@ -42,6 +42,14 @@ COMMAND_MUTANTS: Final = (
         (DOCUMENTS + "test_heads_are_keys_in_snake_case_and_names_stay",),
     ),
     Mutant(
+        "json-as-the-last-word",
+        "a command line that cannot be parsed is refused in the format that it names, wherever",
+        "cli/output.py",
+        '(value if equals else "".join(arguments[last + 1 : last + 2])) == JSON\n',
+        '(value if equals else "".join(arguments[-1:])) == JSON\n',
+        (DOCUMENTS + "test_each_command_says_in_json_why_it_does_nothing",),
+    ),
+    Mutant(
         "errors-never-json",
         "an error is a document where JSON is wanted",
         "cli/output.py",

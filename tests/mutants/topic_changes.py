@@ -101,6 +101,18 @@ TOPIC_CHANGES: Final = (
         (BROKER + "test_settings_are_read_anew_when_their_digest_is_another",),
     ),
     Mutant(
+        "changes-of-a-moment-kept",
+        "what a topic's logs hold is known by its own digest, not by that which was announced",
+        "broker/topics.py",
+        "                    self._partitions.configure(found[each.name], each.configs)\n",
+        "                    self._partitions.configure(found[each.name], each.configs)\n"
+        "                    held = self._partitions._settings._topics\n"
+        "                    announced = {topic.topic_id: topic.configs_digest for topic in topics}\n"
+        "                    topic_id = found[each.name]\n"
+        "                    held[topic_id] = announced[topic_id], held[topic_id][1]\n",
+        (BROKER + "test_what_was_set_for_a_moment_is_not_kept",),
+    ),
+    Mutant(
         "changes-not-announced",
         "brokers learn of a change of the cluster when it is made",
         "coordinator/transaction_server.py",

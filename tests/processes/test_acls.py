@@ -1,5 +1,6 @@
 """A cluster with Kafka's authorizer, and librdkafka under least privilege: each is taken away once."""
 
+import shlex
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 from tests.harness.command import in_process
 from tests.harness.guarded import TIMEOUT_S, acls, brokers, guarded_cluster, login
 from tests.harness.nodes import CALM, Nodes, revive, wait_for
+from tests.harness.shell_pages import shell_blocks, steps
 
 pytestmark = pytest.mark.slow
 
@@ -56,6 +58,11 @@ def test_acls_are_added_listed_and_removed_by_who_may(nodes: Nodes) -> None:
         )
     assert "User:alice" in acls(nodes, "remove", *words).stdout
     assert acls(nodes, "list", "--topic", "listed").stdout == ""
+
+    (page,) = shell_blocks("authorization.md")
+    of_page = [shlex.split(line)[2:] for line, _ in steps(page)]
+    for line in (*of_page, ["remove", *of_page[0][1:]]):
+        assert acls(nodes, *line, "--format", "json").status == 0
 
 
 def records_of(nodes: Nodes, name: str) -> int:

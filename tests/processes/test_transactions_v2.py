@@ -200,12 +200,12 @@ def restart_leader(nodes: Nodes) -> None:
 def test_the_feature_is_lowered_and_raised_and_clients_learn_of_it(tmp_path: Path) -> None:
     with running(tmp_path / "cluster", NO_QUOTA) as nodes:
         wait_for("a new cluster is at 2", lambda: says(nodes, 2))
-        nodes.run("features", "downgrade", "--feature", "transaction.version=0", "--dry-run")
+        nodes.read("features", "downgrade", "--feature", "transaction.version=0", "--dry-run")
         assert says(nodes, 2)
-        nodes.run("features", "downgrade", "--feature", "transaction.version=0")
+        nodes.read("features", "downgrade", "--feature", "transaction.version=0")
         wait_for("clients learn that it is at 0", lambda: says(nodes, 0))
         nodes.run("features", "upgrade", "--feature", "transaction.version=3", status=1)
-        nodes.run("features", "upgrade", "--feature", "transaction.version=2")
+        nodes.read("features", "upgrade", "--feature", "transaction.version=2")
         wait_for("clients learn that it is at 2", lambda: says(nodes, 2))
         nodes.kill(nodes.leader())
         described = nodes.read("features", "describe")

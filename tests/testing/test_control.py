@@ -1,12 +1,17 @@
 """A cluster's control over its socket: what each verb of ``fencepost fault`` does, and each refusal."""
 
+import signal
 import stat
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
+from fencepost.cli.documents.catalogue import DOCUMENTS
 from fencepost.testing.cluster_failed import ClusterFailed
 from fencepost.testing.control import SOCKET, VARIABLE, Control, request
 from fencepost.testing.faults import Faults
@@ -23,6 +28,7 @@ class Stub:
     def __init__(self) -> None:
         self.faults = Faults()
         self.done: list[tuple[Any, ...]] = []
+        self.directory, self.bootstrap = Path(), ""
 
     def status(self, node: int) -> str:
         return "dead" if ("kill", node) in self.done else "running"
@@ -123,6 +129,27 @@ def test_what_happens_to_nodes(
 def test_what_is_refused(path: Path, capsys: Capture, words: tuple[object, ...], complaint: str) -> None:
     refused = fault(capsys, *words)
     assert (refused.status, complaint in refused.stderr) == (1, True), refused.stderr
+
+
+def test_without_a_command_it_says_where_the_cluster_is_until_ctrl_c(
+    stub: Stub, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stub.directory, stub.bootstrap = tmp_path / "cluster", "127.0.0.1:9092"
+
+    def end(_seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fencepost.cli.fault.Cluster", lambda *_, **__: nullcontext(stub))
+    monkeypatch.setattr("fencepost.cli.fault.time", SimpleNamespace(sleep=end))
+    before = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+    try:
+        said = here(capsys, "fault", "run", "--format", "json")
+    finally:
+        for each, handler in zip((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), before, strict=True):
+            signal.signal(each, handler)
+    assert said.status == 130
+    document = msgspec.json.decode(said.stdout, type=DOCUMENTS["fault run"], strict=True)
+    assert (document.bootstrap, document.socket) == (stub.bootstrap, str(tmp_path / SOCKET))
 
 
 def test_without_a_cluster_it_says_what_to_do(tmp_path: Path, capsys: Capture) -> None:

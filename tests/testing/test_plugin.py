@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness import shell_pages
 from tests.testing.pages import PAGES, ROOT, RUN_BY, blocks, how_tos, on_a_cluster
 
 WITH_PYTEST, WITHOUT, TLS, _ = blocks("testing.md")
@@ -82,6 +83,16 @@ def run_pytest(directory: Path, text: str, *arguments: str) -> "subprocess.Compl
 
 def test_each_block_of_python_on_a_page_is_run_or_it_is_said_why_not() -> None:
     assert {(page.name, number) for page in PAGES for number in range(len(blocks(page.name)))} == set(RUN_BY)
+
+
+def test_each_block_of_a_shell_on_a_page_is_run_or_it_is_said_why_not() -> None:
+    found = {
+        (page.name, number) for page in PAGES for number in range(len(shell_pages.shell_blocks(page.name)))
+    }
+    assert found == set(shell_pages.RUN_BY)
+    for (page, _), test in shell_pages.RUN_BY.items():
+        if not test.startswith("nothing: "):
+            assert Path(page).stem in (ROOT / test).read_text("utf-8"), f"{test} has nothing of {page}"
 
 
 def test_the_page_of_the_outbox_has_the_example() -> None:

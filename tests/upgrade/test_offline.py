@@ -288,7 +288,7 @@ def test_a_cluster_moves_to_what_an_export_and_the_logs_say(tmp_path: Path) -> N
             nodes.run("migrate", "bridge")
             nodes.run("producer-ids", "allocate", "--count", "3")
             nodes.run("migrate", "import")
-            nodes.run("migrate", "export-znodes", "--output", str(file))
+            nodes.read("migrate", "export-znodes", "--output", str(file))
             end = block_end(servers, "/kafka")
             servers.stop()
             moving = ("migrate", "import", "--from", "json", str(file))

@@ -58,19 +58,19 @@ def test_every_phase_in_order_and_twice_with_old_brokers_at_full_speed(
         assert (before["phase"], before["next_command"], before["fence"]) == ("waiting", "bridge", None)
         for early in ("import", "fence", "finalize", "rollback"):
             nodes.run("migrate", early, status=REFUSED)
-        nodes.run("migrate", "bridge", "--dry-run")
+        nodes.read("migrate", "bridge", "--dry-run")
         assert status(nodes)["phase"] == "waiting"
         for _ in range(2):
-            nodes.run("migrate", "bridge")
+            nodes.read("migrate", "bridge")
         with Askers(nodes.cluster, 2) as askers:
             wait_for("blocks through the bridge", lambda: len(askers.blocks) > 5)
             assert not any("does not allocate" in refusal for refusal in askers.refusals)
             for _ in range(2):
-                nodes.run("migrate", "import")
-            nodes.run("migrate", "fence", "--dry-run")
+                nodes.read("migrate", "import")
+            nodes.read("migrate", "fence", "--dry-run")
             assert status(nodes)["phase"] == "imported"
             for _ in range(2):
-                nodes.run("migrate", "fence")
+                nodes.read("migrate", "fence")
             after = status(nodes)
             assert (after["phase"], after["blocking"], after["zookeeper"]["is_fenced"]) == (
                 "quorum",
@@ -81,7 +81,7 @@ def test_every_phase_in_order_and_twice_with_old_brokers_at_full_speed(
             in_new_era = len(askers.blocks)
             wait_for("blocks from the quorum", lambda: len(askers.blocks) > in_new_era + 5)
         for _ in range(2):
-            nodes.run("migrate", "finalize")
+            nodes.read("migrate", "finalize")
         nodes.run("migrate", "rollback", status=REFUSED)
         own = nodes_own_blocks(nodes)
         assert require_no_overlap(old.blocks(), askers.blocks, own) > 0
@@ -109,11 +109,11 @@ def test_after_a_rollback_old_brokers_go_on_above_every_id_we_gave_out(
         with Askers(nodes.cluster, 2) as askers:
             wait_for("blocks from the quorum", lambda: len(askers.blocks) > 20)
             fence = status(nodes)["fence"]
-            nodes.run("migrate", "rollback", "--dry-run")
+            nodes.read("migrate", "rollback", "--dry-run")
             assert status(nodes)["phase"] == "quorum"
             rolled_back_ns = time.monotonic_ns()
             for _ in range(2):
-                nodes.run("migrate", "rollback")
+                nodes.read("migrate", "rollback")
             assert status(nodes)["phase"] == "bridge"
             by_quorum = [block for block in list(askers.blocks) if block.first > fence["block_end"]]
             old.start()
