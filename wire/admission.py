@@ -2,7 +2,9 @@
 
 Full        at ``max.connections``, or when sockets have taken their descriptors: the connection that has
             been idle for the longest is closed for a new one. Never one with a request in process, and never
-            one that proved to be a peer's. If there is no other, the new one is refused.
+            one that proved to be a peer's. If there is no other, the new one is refused. Where more than one
+            in LOGIN_SHARE has not logged in, it is the oldest of those: logins that fail, or never end, take
+            no place from a client that is served.
 Address     past ``max.connections.per.ip`` a new one from that address is refused.
 Time        counted in sweeps, one each SWEEP_S: time in which the process was stopped does not count.
 Idle        closed after ``connections.max.idle.ms`` without a byte; a request in process is no idleness.
@@ -23,6 +25,7 @@ SWEEP_S: Final = 1.0
 PACE_SWEEPS: Final = 10
 PACE_BYTES: Final = PACE_SWEEPS * 64 * 1024
 LOGIN_SWEEPS: Final = 10
+LOGIN_SHARE: Final = 4
 FREED_MAX: Final = 64  # connections that are closed in one sweep for their descriptors
 
 
@@ -171,6 +174,12 @@ class Admission(Generic[C]):
                 self._parts[connection] = (self.sweeps, received)
 
     def _make_room(self, reason: str) -> bool:
+        if len(self._logins) > max(1, len(self.by_activity) // LOGIN_SHARE):
+            for connection in self._logins:
+                if connection.may_make_room:
+                    self.forget(connection)
+                    connection.cut(f"the oldest without a login made room: {reason}")
+                    return True
         for _ in range(len(self.by_activity)):
             connection = next(iter(self.by_activity))
             if connection.may_make_room:

@@ -15,6 +15,14 @@ PEERS: Final = "tests/wire/test_tls_peers.py::"
 
 SESSIONS: Final = (
     Mutant(
+        "failed-logins-take-places",
+        "logins that fail take no place from a client that is served",
+        "wire/admission.py",
+        "        if len(self._logins) > max(1, len(self.by_activity) // LOGIN_SHARE):\n",
+        "        if False:\n",
+        ("tests/wire/test_admission.py::test_a_storm_of_failed_logins_takes_the_places_of_no_one_else",),
+    ),
+    Mutant(
         "login-without-end",
         "a connection whose login is over is closed by its next request",
         "wire/session.py",

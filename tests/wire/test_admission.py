@@ -5,12 +5,13 @@ from typing import Any
 import pytest
 
 from fencepost.wire.admission import LOGIN_SWEEPS, PACE_BYTES, PACE_SWEEPS
-from fencepost.wire.auth import Logins
+from fencepost.wire.auth import MECHANISM, Login, Logins, plain_token
 from fencepost.wire.dispatch import Service
 from fencepost.wire.k00_produce import PRODUCE
 from fencepost.wire.k17_sasl_handshake import SASL_HANDSHAKE, SaslHandshake
 from fencepost.wire.k36_sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticate
 from fencepost.wire.limits import ListenerLimits
+from fencepost.wire.scram import ScramClient
 from fencepost.wire.server_connection import ServerConnection
 from tests.together import table
 from tests.wire.stage import allocate, framed
@@ -231,6 +232,65 @@ def test_a_failed_login_makes_room_while_it_waits() -> None:
     house.come("b")
     assert house.gone == "a"
     assert house.clock.timers[0][2].cancelled
+
+
+def log_in(house: House, name: str, who: Login) -> None:
+    """To its end; the proof of SCRAM is of the password that ``who`` has."""
+    handshake = SASL_HANDSHAKE.encode_request(1, SaslHandshake(who.mechanism))
+    house.send(name, framed(17, 1, handshake, flexible=False))
+    if who.mechanism == MECHANISM:
+        house.send(name, authenticate(plain_token(who.user, who.password)))
+        return
+    client = ScramClient(who.mechanism, who.user, who.password, "nonce")
+    house.send(name, authenticate(client.first()))
+    answer = memoryview(house.connections[name][1].written[-1])[9:]  # its length, correlation id, no tags
+    house.send(name, authenticate(client.final(SASL_AUTHENTICATE.decode_response(2, answer).token)))
+
+
+def authenticate(token: bytes) -> bytes:
+    return framed(36, 2, SASL_AUTHENTICATE.encode_request(2, SaslAuthenticate(token)))
+
+
+@pytest.mark.parametrize("mechanism", [MECHANISM, "SCRAM-SHA-512"])
+def test_a_storm_of_failed_logins_takes_the_places_of_no_one_else(
+    mechanism: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each by another name: nothing of it stays, and the listener hashes no password."""
+    logins = Logins.of({"alice": "secret"}, (mechanism,), b"salts")
+    house = House(
+        security_protocol="SASL_PLAINTEXT", logins=logins, limits=ListenerLimits(connections_max=20)
+    )
+    log_in(house, "a", Login("alice", "secret", mechanism))
+    hashed: list[str] = []
+
+    def salted(_mechanism: str, password: str, _salt: bytes, _iterations: int) -> bytes:
+        hashed.append(password)
+        return b"s" * 64
+
+    monkeypatch.setattr("fencepost.wire.scram._salted", salted)
+    for number in range(1_000):
+        name = f"{number}-"
+        house.come(name)
+        log_in(house, name, Login(f"user-{number}", f"guess-{number}", mechanism))
+        assert len(house.listener.admission) <= 20
+        assert house.listener.memory.small == 0
+    assert len(hashed) == (0 if mechanism == MECHANISM else 1_000), "the clients' own alone"
+    assert "a" not in house.gone
+    house.send("a", allocate(99))
+    assert house.connections["a"][0]._context.principal == "User:alice"
+    assert house.connections["a"][1].correlation_ids[-1] == 99, "it is served"
+
+
+def test_logins_under_way_are_not_closed_for_each_other_while_they_are_few() -> None:
+    """Two that begin at the limit would close each other again and again, while others are idle for hours."""
+    house = House(limits=ListenerLimits(connections_max=8), **SASL)
+    house.come("b", "c", "d", "e", "f")
+    for name in "abcdef":
+        house.send(name, login(b"\0alice\0secret"))
+    house.come("g", "h", "i")
+    assert house.gone == "a", "two of eight have not logged in: the longest idle one"
+    house.come("j")
+    assert house.gone == "ag", "three of eight: the oldest of them"
 
 
 def test_lines_about_refused_connections_are_few() -> None:
