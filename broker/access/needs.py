@@ -10,9 +10,10 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from fencepost.broker.access import cluster, data, explanations, groups, topics, transactions
-from fencepost.broker.access.audited import audited
+from fencepost.broker.access.audited import ADMINISTRATIVE, audited
 from fencepost.broker.access.door import Door
-from fencepost.broker.access.guard import Guard, for_brokers
+from fencepost.broker.access.guard import Guard, for_brokers, for_super_users
+from fencepost.broker.access.unguarded import SHOWN
 from fencepost.controller.acl_types import Operation, ResourceType
 from fencepost.controller.errors import ErrorCode
 from fencepost.records.invariant import InvariantViolation
@@ -243,4 +244,6 @@ def _guarded(
     if door.trail is not None:
         required = frozenset((each.operation, each.of) for each in row.needs if each.note not in ALTERNATIVES)
         guard = audited(guard, door.trail, api.key, api.name, required)
+    if api.key not in ADMINISTRATIVE and api.key not in SHOWN:
+        guard = for_super_users(guard)
     return partial(guard, door, endpoint)

@@ -8,11 +8,28 @@ NEEDS: Final = "broker/access/needs.py"
 TOPICS: Final = "broker/access/topics.py"
 SAME: Final = ("tests/rights/test_rights.py::test_ours_are_the_same",)
 UNGUARDED: Final = "tests/broker/access/test_unguarded.py::"
+TRAIL: Final = "tests/broker/access/test_trail.py::test_what_changes_the_cluster_is_written_before_it_is_done"
 SHOWN: Final = "test_a_broker_shows_what_was_requested"
 
 PRIVATE: Final = ("tests/rights/test_private_keys.py::test_each_principal_may_what_the_page_says",)
 
 RIGHTS_MUTANTS: Final = (
+    Mutant(
+        "rights-super-users-without-operations",
+        "a super user that requests which operations are authorized gets all",
+        NEEDS,
+        "    if api.key not in ADMINISTRATIVE and api.key not in SHOWN:\n",
+        "    if api.key not in ADMINISTRATIVE:\n",
+        SAME,
+    ),
+    Mutant(
+        "rights-super-users-without-trail",
+        "what a super user changes is in the audit trail",
+        NEEDS,
+        "    if api.key not in ADMINISTRATIVE and api.key not in SHOWN:\n",
+        "    if api.key not in SHOWN:\n",
+        (TRAIL,),
+    ),
     Mutant(
         "rights-upgrade-by-describe",
         "the upgrade's commands need ALTER, its status DESCRIBE",
