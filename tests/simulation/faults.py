@@ -214,7 +214,12 @@ class Faults:
         return bool(bound) and victim not in forgetful and len(forgetful) + 1 <= (len(sim.processes) - 1) // 2
 
     def _flip(self) -> None:
-        self._damage("flips", lambda victim: flip(victim.directory, self._sim.rng))
+        def damage(victim: Process) -> str | None:
+            what = flip(victim.directory, self._sim.rng)
+            victim.is_flipped = what is not None
+            return what
+
+        self._damage("flips", damage)
 
     def _tear(self) -> None:
         """A part of what a flush wrote is not there."""

@@ -143,7 +143,6 @@ class Process(Starting):
             self._ledger.count("starts that failed")
             self._on_ended(self)
             return
-        self.is_damaged = False
         self.disk.alive = False  # the calls of what follows are the simulation's
         self.replica = self.driver.replica
         self.replica.firewall.clocks = PeerClocks(len(self._voter_ids), self.clock, self.wall)
@@ -393,6 +392,8 @@ class Process(Starting):
 
     def _at_flush(self, is_done: bool) -> None:
         self._flushed = self._flushed or is_done
+        if is_done and self.replica is not None:
+            self.note_ballot(self.replica.journal)
         if is_done and self.up and (self.keeps_earlier or self._loses_writes()):
             self.earlier.flushed()
         if self.up and self._rng.random() < self._weather().crash_in_flush:

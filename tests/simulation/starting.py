@@ -10,6 +10,7 @@ from pathlib import Path
 from structlog.typing import FilteringBoundLogger
 
 from fencepost.node.driver import Driver
+from fencepost.quorum.journal import Journal
 from fencepost.records.levels import LEVEL_MAX
 from fencepost.records.types import NodeId
 from fencepost.settings.node_clock import NodeClock
@@ -32,6 +33,8 @@ class Starting:
     initial_voters: Mapping[NodeId, uuid.UUID] | None
     earlier: Earlier
     is_damaged = False  # its store is not what it wrote; it may come to be without its memory
+    is_flipped = False  # nothing else happened to its store since its last flush
+    ballot: tuple[uuid.UUID, int, int | None] | None = None  # directory, term and vote at its last flush
     files_damaged = False  # files beside its store are not what it wrote
     wall: NodeClock  # of this life
     log_level_max: int = LEVEL_MAX  # which software runs: another one from the next start on
@@ -52,6 +55,27 @@ class Starting:
 
     def _with_its_store(self) -> Driver:
         """As node/main.py does: without a store that is damaged it is a new voter."""
+        driver = self._its_driver()
+        if self.is_flipped:
+            self._require_ballot(driver.replica.journal)
+        self.is_damaged = self.is_flipped = False
+        self.note_ballot(driver.replica.journal)
+        return driver
+
+    def note_ballot(self, journal: Journal) -> None:
+        """Term and vote are on the disk."""
+        self.ballot = (self.directory_id, journal.getCurrentTerm(), journal.getVotedForNodeId())
+
+    def _require_ballot(self, journal: Journal) -> None:
+        """A bit that flips takes no vote back: it costs the whole store, or a later term is believed."""
+        if self.ballot is None or self.ballot[0] != self.directory_id:
+            return
+        _, term, vote = self.ballot
+        found = (journal.getCurrentTerm(), journal.getVotedForNodeId())
+        is_kept = found[0] > term or (found[0] == term and vote in (None, found[1]))
+        require(is_kept, "a vote is forgotten", node=self.node_id, was=(term, vote), found=found)
+
+    def _its_driver(self) -> Driver:
         try:
             return self._made_driver()
         except StoreDamaged as error:

@@ -4,21 +4,28 @@ Small enough for every run. The invariants of the storms are judged here, too. W
 test_full_disks.py. That these tests can fail is shown by ``make mutants``.
 """
 
+from contextlib import nullcontext
 from typing import Any
 
+import lmdb
+import msgspec
 import pytest
 
 import fencepost.controller.transactions.expiry
 from fencepost.controller import brokers
 from fencepost.controller.transactions.states import TRANSACTIONS, State
 from fencepost.node.server import ControllerServer
+from fencepost.quorum import journal
 from fencepost.records.types import NodeId
 from tests.simulation.bad_disk import FAILURES
 from tests.simulation.config import SESSION_MS
 from tests.simulation.desk import Desk, Program, calm_desk
+from tests.simulation.invariants import Violation
 from tests.simulation.process import Process
 from tests.simulation.simulation import Simulation
+from tests.simulation.starting import release
 from tests.simulation.weather import BAD_DISKS, CALM
+from tests.together import table
 
 STEP_S = 0.002
 WAIT_S = 10.0
@@ -249,3 +256,26 @@ def test_maintenance_takes_snapshots_and_readmits_a_wiped_voter() -> None:
         assert sim.ledger.counts["snapshots installed"] >= 1
         assert sim.ledger.bound[wiped.node_id] == wiped.directory_id
         sim.demand_progress()
+
+
+@table("is_believed", [False, True])
+def test_a_vote_that_a_flip_takes_back_is_found(is_believed: bool) -> None:
+    """The storms' own check: term and vote are read from their copy; where they were not, a start says so."""
+    with Simulation(5, weather=CALM) as sim, pytest.MonkeyPatch.context() as patch:
+        sim.run(2.0)
+        voter = leader_of(sim)
+        voter.kill()
+        assert voter.ballot is not None
+        env = lmdb.open(str(voter.directory / "store"), max_dbs=8, map_size=1 << 40, sync=False)
+        with env.begin(write=True, db=env.open_db(b"meta")) as txn:
+            assert txn.get(b"raft.vote") == msgspec.msgpack.encode(voter.ballot[2])
+            txn.put(b"raft.vote", msgspec.msgpack.encode(voter.ballot[2] ^ 1))  # type: ignore[operator]
+        env.close()
+        voter.is_damaged = voter.is_flipped = True
+        if is_believed:
+            patch.setattr(journal, "ballot", lambda _copy, term, vote: (term, vote))
+        with pytest.raises(Violation, match="a vote is forgotten") if is_believed else nullcontext():
+            voter.start()
+        assert voter.up != is_believed
+        if is_believed:
+            release(voter.directory, voter.disk)
