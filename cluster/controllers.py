@@ -13,16 +13,27 @@ from typing import TypeVar
 from fencepost.cluster.console import Failed, NotAuthorized, Unreadable
 from fencepost.cluster.target import TIMEOUT_SECONDS, Target, hint_of, sentence_of
 from fencepost.controller.errors import ApiError, ErrorCode, NotController
-from fencepost.wire.client import ConnectionLost, ControllerClient, NotConnected, RequestTimeout
+from fencepost.wire.client import (
+    BACKOFF_S_MAX,
+    ConnectionLost,
+    ControllerClient,
+    NotConnected,
+    RequestTimeout,
+)
 from fencepost.wire.dispatch import Api, Q, R
 
 T = TypeVar("T")
 
 
-def client_of(target: Target) -> ControllerClient:
+def client_of(target: Target, *, backoff_s_max: float = BACKOFF_S_MAX) -> ControllerClient:
     """A client of the active controller; for one event loop, and to be closed."""
     return ControllerClient(
-        target.addresses, sasl=target.sasl, tls=target.tls, rng=random.Random(), client_id="fencepost-cli"
+        target.addresses,
+        sasl=target.sasl,
+        tls=target.tls,
+        rng=random.Random(),
+        client_id="fencepost-cli",
+        backoff_s_max=backoff_s_max,
     )
 
 

@@ -123,7 +123,7 @@ async def _await_live(
     cluster: LocalCluster, children: Mapping[NodeId, Popen[bytes]], show: Callable[[str], None]
 ) -> None:
     target = controllers_of(cluster)
-    client = client_of(target)
+    client = client_of(target, backoff_s_max=POLL_SECONDS)  # nodes that have just started lead in a moment
     expected = {node.node_id for node in cluster.nodes if node.config.is_broker}
     missing: set[NodeId] = set(expected)
     last_words = "no answer yet"

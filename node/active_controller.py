@@ -188,7 +188,7 @@ class Controller:
                 bound=self.replica.electorate.bound,
                 log_level=lambda: self.replica.log_level,
                 met=self._met,
-                connected=lambda peer: self._carry_out(self.driver.connected(peer)),
+                connected=lambda peer: self._carry_out(self.driver.connected(peer, may_elect=True)),
                 disconnected=lambda peer: self._carry_out(self.driver.disconnected(peer)),
                 lost=lambda peer: self._carry_out(self.driver.lost(peer)),
                 received=lambda peer, message: self._carry_out(self.driver.received(peer, message)),

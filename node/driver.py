@@ -197,9 +197,9 @@ class Driver:
             "met", self._then_turn, partial(self.replica.met, peer, directory, bound, log_level_max)
         )
 
-    def connected(self, peer: NodeId) -> Obligations:
-        """Frames can be sent to ``peer``."""
-        return self._event("connected", self._then_turn, self.replica.connected, peer)
+    def connected(self, peer: NodeId, *, may_elect: bool = False) -> Obligations:
+        """Frames can be sent to ``peer``; see Replica.connected."""
+        return self._event("connected", self._then_turn, self.replica.connected, peer, may_elect)
 
     def disconnected(self, peer: NodeId) -> Obligations:
         """Frames can no longer be sent to ``peer``."""

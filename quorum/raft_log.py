@@ -362,13 +362,13 @@ class RaftLog(SyncObj):  # type: ignore[misc]
     def _abstains(self, now: float) -> bool:
         return now < self._abstains_until_s and now - self._led_s < UNLED_S
 
-    def connection_closed(self, peer: NodeId) -> None:
-        """The leader's connection closed: campaign soon, the lower ranks first."""
-        if self.leader_id != peer or self.role != FOLLOWER:
+    def campaign_by_rank(self, lost: NodeId | None) -> None:
+        """The leader's connection closed, or (None) all are open and none led yet: campaign by rank."""
+        if self.role != FOLLOWER or (self.term > 0 if lost is None else self.leader_id != lost):
             return
-        rivals = sorted(n for n in (*self._nodes, self._node_id) if n != peer)
-        wait_s = rivals.index(self._node_id) * RANK_STEP_S + self._rng.uniform(0, RANK_JITTER_S)
-        deadline = self._clock() + wait_s
+        rivals = sorted(n for n in (*self._nodes, self._node_id) if n != lost)
+        jitter_s = 0.0 if lost is None else self._rng.uniform(0, RANK_JITTER_S)
+        deadline = self._clock() + rivals.index(self._node_id) * RANK_STEP_S + jitter_s
         if deadline < self._SyncObj__raftElectionDeadline:
             self._SyncObj__raftElectionDeadline = deadline
             self._hurried = True

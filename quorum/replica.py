@@ -168,10 +168,12 @@ class Replica:
         self.firewall.connected_anew(peer)
         self.electorate.met(peer, directory, dict(bound))
 
-    def connected(self, peer: NodeId) -> None:
-        """Frames can be sent to ``peer``."""
+    def connected(self, peer: NodeId, may_elect: bool = False) -> None:
+        """Frames can be sent to ``peer``. ``may_elect``: the last one begins a new cluster's election."""
         self.connected_peers.add(peer)
         self._transport.connected(peer)
+        if may_elect and len(self.connected_peers) == len(self.peers):
+            self.raft.campaign_by_rank(None)
 
     def disconnected(self, peer: NodeId) -> None:
         """Frames can no longer be sent to ``peer``."""
@@ -181,7 +183,7 @@ class Replica:
 
     def lost(self, peer: NodeId) -> None:
         """The connection on which ``peer`` sends has closed: it died, or was cut off."""
-        self.raft.connection_closed(peer)
+        self.raft.campaign_by_rank(peer)
 
     # -- the turn ---------------------------------------------------------------------------------
 

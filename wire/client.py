@@ -60,6 +60,7 @@ class ControllerClient:
         clock: Callable[[], float] = time.monotonic,
         client_id: str = CLIENT_ID,
         attempt_timeout_s: float = 1.0,
+        backoff_s_max: float = BACKOFF_S_MAX,
         secret: ClusterSecret | None = None,
         stalls: Stalls | None = None,
     ) -> None:
@@ -71,6 +72,7 @@ class ControllerClient:
         self._clock = clock
         self._client_id = client_id
         self._attempt_timeout_s = attempt_timeout_s
+        self._backoff_s_max = backoff_s_max
         self._secret = secret
         self._stalls = stalls
         self._connection: Connection | None = None
@@ -114,7 +116,7 @@ class ControllerClient:
             if left_s <= 0 or self._closed:
                 raise unknown or first or self._not_found(timeout_s)
             await asyncio.sleep(min(self._rng.uniform(backoff_s / 2, backoff_s), left_s))
-            backoff_s = min(backoff_s * 2, BACKOFF_S_MAX)
+            backoff_s = min(backoff_s * 2, self._backoff_s_max)
 
     def ask(self, api: Api[Q, R], request: Q, on_reply: Callable[[R | Exception], None]) -> bool:
         """One attempt on the connection that is open, without a task. False: none is, and nothing is sent.

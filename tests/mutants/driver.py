@@ -6,6 +6,7 @@ from tests.mutants.mutant import Mutant
 
 DRIVEN: Final = "tests/node/test_driver.py::"
 SHELL: Final = "tests/node/test_active_controller.py::"
+CORE: Final = "tests/quorum/test_raft_log.py::"
 FULL: Final = "tests/simulation/test_full_disks.py::"
 DEATHS: Final = "tests/simulation/test_storms.py::test_storms_of_one_kind[deaths]"
 
@@ -236,6 +237,22 @@ DRIVER: Final = (
         "                self._loop.call_soon(self._turn)",
         "                self._turn()",
         (SHELL + "test_obligations_are_carried_out_in_order_and_to_the_last",),
+    ),
+    Mutant(
+        "all-connected-by-a-majority",
+        "a new cluster's first election begins once every voter is connected",
+        "quorum/replica.py",
+        "        if may_elect and len(self.connected_peers) == len(self.peers):\n",
+        "        if may_elect and 2 * len(self.connected_peers) >= len(self.peers):\n",
+        (CORE + "test_the_lowest_rank_of_a_new_cluster_campaigns_once_all_are_connected",),
+    ),
+    Mutant(
+        "new-cluster-elects-late",
+        "in a new cluster connections begin the election",
+        "node/active_controller.py",
+        "self.driver.connected(peer, may_elect=True)",
+        "self.driver.connected(peer)",
+        (SHELL + "test_a_voter_that_is_connected_may_elect",),
     ),
     Mutant(
         "work-on-the-loop",

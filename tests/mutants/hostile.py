@@ -42,7 +42,7 @@ HOSTILE: Final = (
         "no-backoff",
         "the client of the quorum pauses longer after each attempt",
         "wire/client.py",
-        "            backoff_s = min(backoff_s * 2, BACKOFF_S_MAX)\n",
+        "            backoff_s = min(backoff_s * 2, self._backoff_s_max)\n",
         "",
         (CLIENT + "test_attempts_are_apart_by_a_pause_that_doubles",),
     ),

@@ -4,6 +4,7 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
+CORE: Final = "tests/quorum/test_raft_log.py::"
 FIREWALL: Final = "tests/quorum/test_firewall.py::"
 PROPOSER: Final = "tests/quorum/test_proposer.py::"
 DURABILITY: Final = "tests/quorum/test_durability.py::"
@@ -17,6 +18,22 @@ FLUSH: Final = "        if self.journal.must_flush:\n            self.journal.fl
 RELEASE: Final = "        self._transport.release()\n"
 
 RAFT: Final = (
+    Mutant(
+        "a-led-cluster-hurried",
+        "once a node has led, a follower that reaches all voters waits for the leader's silence",
+        "quorum/raft_log.py",
+        "(self.term > 0 if lost is None else",
+        "(False if lost is None else",
+        (CORE + "test_a_cluster_that_was_led_waits_for_its_leaders_silence",),
+    ),
+    Mutant(
+        "new-cluster-not-hurried",
+        "in a new cluster the lowest rank campaigns as soon as all voters are connected",
+        "quorum/raft_log.py",
+        "(self.term > 0 if lost is None else",
+        "(True if lost is None else",
+        (CORE + "test_the_lowest_rank_of_a_new_cluster_campaigns_once_all_are_connected",),
+    ),
     # -- the firewall (docs/raft-hazards.md H1-H4) -----------------------------------------------------------
     Mutant(
         "conflict-cut",

@@ -52,6 +52,9 @@ class Played:
         task.end()
         return self._event("ended")
 
+    def connected(self, peer: NodeId, *, may_elect: bool = False) -> Obligations:
+        return self._event(f"connected {peer}" + may_elect * ", which may elect")
+
     def turn(self) -> Obligations:
         return self._event("turn")
 
@@ -241,6 +244,16 @@ def test_a_halt_ends_the_process_and_nothing_comes_after_it(
         with played(controller) as (_, sent), pytest.raises(Ended):
             controller._carry_out([Halt("turn", OSError(5, "I/O")), Send(TWO, b"late")])
         assert (statuses, sent) == ([EXIT_HALTED], [])
+
+    run(story)
+
+
+def test_a_voter_that_is_connected_may_elect(controller_of: Callable[[], Controller]) -> None:
+    async def story() -> None:
+        controller = controller_of()
+        with played(controller) as (player, _):
+            controller._links.events.connected(TWO)
+            assert player.events == ["connected 2, which may elect"]
 
     run(story)
 

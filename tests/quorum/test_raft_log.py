@@ -57,6 +57,30 @@ def test_a_lone_voter_leads_without_waiting_for_a_leaders_silence(make_rig: Make
     assert (rig[1].raft.role, rig[1].raft.term) == (LEADER, 1)
 
 
+def test_the_lowest_rank_of_a_new_cluster_campaigns_once_all_are_connected(make_rig: MakeRig) -> None:
+    rig = make_rig(3)
+    rig.turn()
+    assert {rig[node].raft.role for node in (1, 2, 3)} == {FOLLOWER}
+    for node in (1, 2, 3):
+        rig[node].connected_peers.clear()
+    for distance, roles in ((1, {FOLLOWER}), (2, {CANDIDATE, FOLLOWER})):
+        for node in (1, 2, 3):
+            peer = NodeId((node + distance - 1) % 3 + 1)
+            rig.carry_out(NodeId(node), rig.drivers[NodeId(node)].connected(peer, may_elect=True))
+        rig.wait(RANK_STEP_S / 2)
+        rig.turn()
+        assert {rig[node].raft.role for node in (1, 2, 3)} == roles
+    assert rig[1].raft.role == CANDIDATE
+
+
+def test_a_cluster_that_was_led_waits_for_its_leaders_silence(three: Rig) -> None:
+    for node in (2, 3):
+        three.carry_out(NodeId(node), three.drivers[NodeId(node)].connected(NodeId(1), may_elect=True))
+    three.wait(RANK_STEP_S * 3)
+    three.turn()
+    assert [three[node].raft.role for node in (1, 2, 3)] == [LEADER, FOLLOWER, FOLLOWER]
+
+
 # -- the leader's connection closes ------------------------------------------------------------------------
 
 
