@@ -31,6 +31,7 @@ from tests.clients import (
     kafka_connect,
     kafka_flink,
     kafka_streams,
+    least_privilege,
     offsets_archive,
     owners,
     owners_killed,
@@ -52,7 +53,7 @@ from tests.harness.nodes import NO_QUOTA, Nodes, running
 FRAMEWORKS: Final = {
     each.NAME: (each.VERSION, each.SCENARIOS)
     for each in (kafka_streams, kafka_connect, spark_streaming, kafka_flink)
-}
+} | dict(least_privilege.SCENARIOS)
 CLIENTS: Final = tuple(dict.fromkeys((*PLAYERS, *owners.SCENARIOS, *SUITES, *FRAMEWORKS)))
 OF_KAFKA: Final = (
     dump_log.SCENARIOS
@@ -128,7 +129,7 @@ def play_all(results: Results, cluster: Nodes, folder: Path, clients: tuple[str,
 def frameworks(
     results: Results, cluster: Nodes, folder: Path, clients: tuple[str, ...], scenario: str
 ) -> None:
-    """Frameworks that are built on Kafka's client."""
+    """Frameworks that are built on Kafka's client; and libraries under least privilege."""
     for client, (version_, scenarios) in FRAMEWORKS.items():
         for name, story in scenarios.items():
             if scenario in name and client in clients:
