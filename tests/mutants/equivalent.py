@@ -11,6 +11,10 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
         "- if end > self.durable_end:\n+ if end >= self.durable_end:",
     ): "what is flushed is flushed once more",
     (
+        "broker/log/open_files.py",
+        "- FILES_OF_A_SEGMENT: Final = 4\n+ FILES_OF_A_SEGMENT: Final = 5",
+    ): "the value of a bound: fewer segments are open at a time",
+    (
         "broker/log/producer_state.py",
         (
             "- PRODUCERS_MAX: Final = 100_000  # known to one partition; past it those that wrote longest ago"
@@ -19,6 +23,10 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
             " are forgotten"
         ),
     ): "the value of a bound: tests play it with a smaller one",
+    (
+        "broker/log/put_back.py",
+        "- if placed.position >= damage.position:\n+ if placed.position > damage.position:",
+    ): "the epoch that was found is tried, too: with it nothing is proven",
     (
         "broker/log/recovery.py",
         "- is_full = number < len(log.segments) - 1\n+ is_full = number <= len(log.segments) - 1",

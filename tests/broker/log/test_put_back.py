@@ -98,6 +98,18 @@ def test_what_is_not_proven_is_not_put_back(tmp_path: Path) -> None:
     assert restorable(directory) is None
 
 
+def test_what_a_cut_would_lose_is_counted_in_later_segments_from_their_first_batch_on(tmp_path: Path) -> None:
+    directory = summed(tmp_path)
+    paths = segments(directory)
+    batches = [list(Segment(directory, Offset(int(path.stem))).walk()) for path in paths]
+    second = batches[0][1]
+    flip(paths[0], second.position + second.size - 1, 0x10)
+    found = inspect(directory, machine_went_down=False)
+    assert found.lost is not None
+    assert (found.lost.first, found.lost.last) == (batches[0][2].base_offset, batches[-1][-1].end - 1)
+    assert found.lost.batches == sum(map(len, batches)) - 2
+
+
 def test_behind_the_sum_nothing_is_proven(tmp_path: Path) -> None:
     """A killed process has appended there since the last snapshot."""
     directory = summed(tmp_path)
