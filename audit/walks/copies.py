@@ -85,6 +85,7 @@ class _Merge:
         self._starts = np.sort(np.array([copy.first for copy in spans], np.int64))
         self._ends = np.sort(np.array([copy.end for copy in spans], np.int64))
         self._epoch_rows: list[Row] = []
+        self._agreed: Row | None = None  # of the rows before: the last of a place at which all copies agree
         self._last_epoch = -1
         ends = {copy.end for copy in spans} if log.is_compacted else set()
         # Of copies that end before another, where no batch was seen yet; and where none of a producer was.
@@ -154,10 +155,13 @@ class _Merge:
         chosen: Ints = firsts[~is_odd].astype(np.int64)
         picked = flags[chosen].copy()
         if is_odd.any():
-            more, their_flags = self._settled(rows, firsts[is_odd], ends[is_odd])
+            more, their_flags = self._settled(rows, firsts, ends, is_odd)
             order = np.argsort(np.concatenate((chosen, more)), kind="stable")
             picked = np.concatenate((picked, their_flags))[order]
             chosen = np.concatenate((chosen, more))[order]
+        if not is_odd.all() and len(self._log.copies) > 1:
+            last = int(firsts[~is_odd][-1])
+            (self._agreed,) = _rows_of(rows, last, last + 1)
         return chosen, picked.astype(np.int32)
 
     def _groups(
@@ -180,18 +184,34 @@ class _Merge:
             is_odd |= (started - over) != ends - firsts
         return firsts, ends, is_odd
 
-    def _settled(self, rows: pa.RecordBatch, firsts: Ints, ends: Ints) -> tuple[Ints, Flags]:
+    def _settled(
+        self, rows: pa.RecordBatch, firsts: Ints, ends: Ints, is_odd: npt.NDArray[np.bool_]
+    ) -> tuple[Ints, Flags]:
         """The rows that are chosen at places where the copies differ, or something is wrong."""
         chosen: list[int] = []
         flags: list[int] = []
-        for first, end in zip(*_places(rows, firsts, ends), strict=True):
+        agreed = firsts[~is_odd]
+        for first, end in zip(*_places(rows, firsts[is_odd], ends[is_odd]), strict=True):
             at_place = _rows_of(rows, first, end)
+            self._agree(rows, int(np.searchsorted(agreed, first)), agreed, at_place[0].place)
             self._epoch_rows += [row for row in at_place if row.flags]
             for index, extra in self._differing.settle(at_place[0].place, at_place):
                 chosen.append(index)
                 flags.append(at_place[index - first].flags | extra)
         self._epoch_rows = _first_of_each(self._epoch_rows, self._log)
         return np.array(chosen, np.int64), np.array(flags, np.int32)
+
+    def _agree(self, rows: pa.RecordBatch, before: int, agreed: Ints, place: int) -> None:
+        """Where the last place before at which all agreed has a batch that reaches beyond this one."""
+        if len(self._log.copies) == 1:
+            return
+        row = self._agreed
+        if before:
+            at = int(agreed[before - 1])
+            last = rows.column("last_offset")[at].as_py()
+            row = _rows_of(rows, at, at + 1)[0] if last is not None and last >= place else None
+        if row is not None and row.last >= place:
+            self._differing.agree(row)
 
     def _shaped(self, rows: pa.RecordBatch, flags: Flags) -> pa.RecordBatch:
         base = rows.column("base_offset").fill_null(-1).to_numpy()

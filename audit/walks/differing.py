@@ -6,6 +6,8 @@ Chosen      what most copies hold; in a tie the higher leader epoch, then the lo
 Tail        rows of lower leader epochs up to the end of a copy, from its own high watermark on: an old
             leader's, cut as soon as it comes back. Below it an unclean election must have cut them: then they
             are a note, and what happened there is unknown.
+One run     of batches that a copy has otherwise, or lacks, goes to the end of the log's last one among them:
+            where another log's batches begin and end does not divide it.
 Compacted   logs are cleaned by each broker for itself: batches of one offset are compared only where both
             have as many records. The one with the most records counts.
 """
@@ -57,17 +59,19 @@ class _Run:
     """Neighbouring offsets at which a copy is not what the log is."""
 
     def __init__(self, row: Row | None, best: Row, first: int) -> None:
-        self.row = row  # None: the copy lacks them
+        self.row = row  # None: the copy has no batch at the first of them
         self.best = best
         self.first = first
         self.last = first
         self.batches = 0
+        self.is_lack = True  # the copy has none of them
         self.is_older = True  # all of lower leader epochs than the log's
         self.epoch = -1
 
     def add(self, row: Row | None, best: Row, place: int) -> None:
-        self.last = max(self.last, (row or best).last, place)
+        self.last = max(self.last, best.last, place if row is None else row.last)
         self.batches += 1
+        self.is_lack &= row is None
         if row is None or row.epoch >= best.epoch:
             self.is_older = False
         else:
@@ -84,8 +88,17 @@ class Differing:
         self._is_metadata = topic == METADATA
         self._runs: dict[str, _Run] = {}
         self._copy_ends: dict[str, int] = {}  # after each copy's last row, to tell a longer batch from a lack
-        self._end = 0
+        self._last: Row | None = None  # of the log
         self.found: list[Found] = []
+
+    @property
+    def _end(self) -> int:
+        return 0 if self._last is None else self._last.last + 1
+
+    def agree(self, row: Row) -> None:
+        """All copies that have its place have the same batch there, and some have others within it."""
+        if row.last >= self._end:
+            self._last = row
 
     def settle(self, place: int, rows: list[Row]) -> Iterator[tuple[int, int]]:
         """The rows of one place that are the log's: their indexes, each with flags to set on it."""
@@ -99,10 +112,10 @@ class Differing:
         if placed and place >= self._end:
             best = self._best(placed)
             cut = self._compare(place, placed, best)
-            self._end = best.last + 1
+            self._last = best
             yield best.at, FLAG_AFTER_UNREAD if cut else 0
-        elif placed:
-            self._overlapped(place, placed)
+        elif placed and self._last is not None:
+            self._overlapped(place, placed, self._last)
         elif opaque and place >= self._end:
             yield opaque[0].at, 0
         yield from self._displaced(displaced, placed, place)
@@ -158,19 +171,18 @@ class Differing:
     def _named(self, copy: str, place: int) -> bool:
         return any(first <= place < end for first, end in self._log.copies[copy].holes)
 
-    def _overlapped(self, place: int, placed: list[Row]) -> None:
+    def _overlapped(self, place: int, placed: list[Row], longer: Row) -> None:
         """Rows of copies that differ, within a longer batch of the log."""
         for row in placed:
-            run = self._runs.get(row.copy)
-            if run is not None:
-                self._add(row.copy, row, run.best, place)
+            if not self._log.is_compacted or row.copy in self._runs:
+                self._add(row.copy, row, longer, place)
             self._copy_ends[row.copy] = row.last + 1
 
     def _add(self, copy: str, row: Row | None, best: Row, place: int) -> None:
         if place >= self._known_end:
             return
         run = self._runs.get(copy)
-        if run is not None and (place > run.last + 1 or (run.row is None) != (row is None)):
+        if run is not None and place > run.last + 1:
             self._close(copy)
             run = None
         if run is None:
@@ -180,7 +192,7 @@ class Differing:
     def _close_explained(self, row: Row) -> None:
         """What a copy lacks in front of this row was in bytes that cannot be read: they are the finding."""
         run = self._runs.get(row.copy)
-        if run is not None and run.row is None and row.flags & FLAG_AFTER_UNREAD:
+        if run is not None and run.is_lack and row.flags & FLAG_AFTER_UNREAD:
             del self._runs[row.copy]
 
     def _close(self, copy: str) -> None:
@@ -203,12 +215,12 @@ class Differing:
 
     def _closed_tail(self, run: _Run, facts: CopyFacts) -> bool:
         own = 0 if self._is_metadata else facts.high_watermark
-        row = run.row
+        row, end = run.row, min(run.last + 1, facts.end)
         if own is None or row is None:
             return False
         place = {"node": facts.node, "path": row.path, "position": row.position, "offset": run.first,
-                 "end_offset": run.last + 1, **self._where}  # fmt: skip
-        subject = f"offsets {run.first} to {run.last}"
+                 "end_offset": end, **self._where}  # fmt: skip
+        subject = f"offsets {run.first} to {end - 1}"
         if run.first >= own:
             said = (
                 f"an old leader's {run.batches} batches that no other copy took: it cuts them when it returns"
@@ -221,7 +233,7 @@ class Differing:
         why = f"leader epoch {min(unclean)} was an unclean election" if unclean else "no metadata tells why"
         said = f"{run.batches} batches that were committed by this copy's word are not in the log: {why}"
         self.found.append(found("replicas", "unclean", said, kind=NOTE, subject=subject, **place))
-        said = f"what was in the {run.last + 1 - run.first} offsets that an unclean election cut"
+        said = f"what was in the {end - run.first} offsets that an unclean election cut"
         self.found.append(found("replicas", "unclean", said, kind=UNKNOWN, subject=subject, **place))
         return True
 

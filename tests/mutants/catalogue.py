@@ -11,6 +11,7 @@ from tests.mutants.application_client import APPLICATION_CLIENT
 from tests.mutants.archives import ARCHIVES
 from tests.mutants.audit import AUDIT
 from tests.mutants.audit_beside import AUDIT_BESIDE
+from tests.mutants.audit_copies import AUDIT_COPIES
 from tests.mutants.audit_groups import AUDIT_GROUPS
 from tests.mutants.audit_tables import AUDIT_TABLES
 from tests.mutants.audit_walks import AUDIT_WALKS
@@ -131,6 +132,7 @@ MUTANTS: Final = (
     *AUDIT_GROUPS,
     *AUDIT_WALKS,
     *AUDIT_BESIDE,
+    *AUDIT_COPIES,
     *AUDIT_TABLES,
     *NAMES,
     *CLOCKS,

@@ -1,0 +1,84 @@
+"""What is broken on purpose in the comparison of a log's copies."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+TESTS: Final = "tests/audit/walks/test_other_logs.py::"
+OTHER_LOG: Final = TESTS + "test_a_copy_with_another_logs_batches_is_one_finding"
+WITHIN_THE_FIRST: Final = OTHER_LOG + "[within-the-first-batch-of-the-log-{}-rows-at-a-time]"
+
+AUDIT_COPIES: Final = (
+    Mutant(
+        "agreed-batch-without-length",
+        "batches of one copy within a longer one that the others agree on are not the log's",
+        "audit/walks/copies.py",
+        "            self._differing.agree(row)\n",
+        "            pass\n",
+        (WITHIN_THE_FIRST.format(1), WITHIN_THE_FIRST.format(1000)),
+    ),
+    Mutant(
+        "agreed-batch-of-these-rows-only",
+        "a longer batch that the copies agree on may have come with earlier rows",
+        "audit/walks/copies.py",
+        "            (self._agreed,) = _rows_of(rows, last, last + 1)\n",
+        "            pass\n",
+        (WITHIN_THE_FIRST.format(1),),
+    ),
+    Mutant(
+        "within-a-longer-batch-unread",
+        "a copy with batches within a longer one of the log differs, also where it had not differed before",
+        "audit/walks/differing.py",
+        "            if not self._log.is_compacted or row.copy in self._runs:\n",
+        "            if row.copy in self._runs:\n",
+        (WITHIN_THE_FIRST.format(1000),),
+    ),
+    Mutant(
+        "runs-end-with-their-own-batch",
+        "a copy that has not the log's batch differs up to the end of that batch",
+        "audit/walks/differing.py",
+        "        self.last = max(self.last, best.last, place if row is None else row.last)\n",
+        "        self.last = max(self.last, (row or best).last)\n",
+        (OTHER_LOG + "[some-begin-where-the-logs-do-1000-rows-at-a-time]",),
+    ),
+    Mutant(
+        "runs-end-with-the-logs-batch",
+        "a copy that has a longer batch than the log differs up to the end of its own",
+        "audit/walks/differing.py",
+        "        self.last = max(self.last, best.last, place if row is None else row.last)\n",
+        "        self.last = max(self.last, best.last)\n",
+        (OTHER_LOG + "[longer-ones-1000-rows-at-a-time]",),
+    ),
+    Mutant(
+        "lacks-and-differences-apart",
+        "what a copy lacks right behind what it has otherwise has the same cause",
+        "audit/walks/differing.py",
+        "        if run is not None and place > run.last + 1:\n",
+        "        if run is not None and (place > run.last + 1 or (run.row is None) != (row is None)):\n",
+        (TESTS + "test_a_batch_that_differs_and_one_that_lacks_behind_it_are_one_finding",),
+    ),
+    Mutant(
+        "lacks-and-differences-as-one",
+        "what a copy lacks and what it has otherwise further on are two findings",
+        "audit/walks/differing.py",
+        "        if run is not None and place > run.last + 1:\n",
+        "        if False:\n",
+        (TESTS + "test_a_batch_that_lacks_and_one_that_differs_further_on_are_two",),
+    ),
+    Mutant(
+        "unread-bytes-explain-differences",
+        "bytes that cannot be read explain what a copy lacks, not what it has otherwise in front of them",
+        "audit/walks/differing.py",
+        "        if run is not None and run.is_lack and row.flags & FLAG_AFTER_UNREAD:\n",
+        "        if run is not None and row.flags & FLAG_AFTER_UNREAD:\n",
+        (TESTS + "test_a_lack_that_cannot_be_read_takes_no_difference_with_it",),
+    ),
+    Mutant(
+        "tails-of-the-logs-length",
+        "what an old leader cuts ends where its copy does",
+        "audit/walks/differing.py",
+        "        row, end = run.row, min(run.last + 1, facts.end)\n",
+        "        row, end = run.row, run.last + 1\n",
+        (TESTS + "test_what_an_old_leader_cuts_ends_where_its_copy_does",),
+    ),
+)
