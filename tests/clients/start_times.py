@@ -4,12 +4,15 @@ Round     each subject once, every other round in the opposite order; each in a 
           imported what it measures, as a test run has when its first test begins.
 Subjects  clusters of the kit with three nodes and with one, and the next one of three in the same process;
           kfake, three brokers in memory in one process of Go, which is started, not built, meanwhile.
-Clock     from the start to the return of librdkafka's commit of a transaction of one record, in a topic that
-          the start makes; ``there``: to where a test may begin.
+Clock     from the start to the return of a commit, of a transaction of one record in a topic that the start
+          makes; ``there``: to where a test may begin.
+Client    librdkafka, which at times waits half a second for itself before it requests a producer id, whatever
+          the cluster; or ``--client fencepost``.
 Output    a table, then the same as one line of JSON.
 Fetched   kfake by Go, into .clients, once. Without Go it is NOT RUN.
 """
 
+import asyncio
 import contextlib
 import json
 import statistics
@@ -23,6 +26,7 @@ from typing import Final, NamedTuple
 import click
 from confluent_kafka import Producer
 
+from fencepost.client import Producer as OwnProducer
 from fencepost.cluster.console import table
 from fencepost.testing.cluster import Cluster
 from tests.clients.go_programs import KFAKE, built
@@ -68,7 +72,7 @@ SUBJECTS: Final[dict[str, Callable[[], AbstractContextManager[str]]]] = {
 }
 
 
-def measured(name: str) -> Took:
+def measured(name: str, client: str) -> Took:
     """Of one start, in this process. Raises NotHere."""
     if name == NEXT:
         with kit(3):
@@ -76,7 +80,7 @@ def measured(name: str) -> Took:
     began = time.monotonic()
     with SUBJECTS[name]() as bootstrap:
         there = time.monotonic()
-        commit(bootstrap)
+        CLIENTS[client](bootstrap)
         return Took(there - began, time.monotonic() - began)
 
 
@@ -89,10 +93,23 @@ def commit(bootstrap: str) -> None:
     producer.commit_transaction(CALL_S_MAX)
 
 
-def in_a_new_process(name: str) -> Took:
+def commit_by_own(bootstrap: str) -> None:
+    """The same."""
+
+    async def committed() -> None:
+        async with OwnProducer(bootstrap, transactional_id="first") as producer, producer.transaction():
+            await producer.send(TOPIC, b"1")
+
+    asyncio.run(committed())
+
+
+CLIENTS: Final = {"confluent": commit, "fencepost": commit_by_own}
+
+
+def in_a_new_process(name: str, client: str) -> Took:
     """Raises RuntimeError, with what the process said."""
     ended = subprocess.run(
-        [sys.executable, "-m", "tests.clients.start_times", "--once", name],
+        [sys.executable, "-m", "tests.clients.start_times", "--once", name, "--client", client],
         capture_output=True,
         text=True,
         timeout=MEASURE_S_MAX,
@@ -123,11 +140,12 @@ def summary(found: dict[str, list[Took]]) -> list[dict[str, object]]:
 
 @click.command()
 @click.option("--runs", default=20, show_default=True, help="Of each subject.")
+@click.option("--client", type=click.Choice(list(CLIENTS)), default="confluent", show_default=True)
 @click.option("--once", type=click.Choice(list(SUBJECTS)), help="One start, in this process.")
-def main(runs: int, once: str | None) -> None:
+def main(runs: int, client: str, once: str | None) -> None:
     """Start each in turn, and print how long it took."""
     if once is not None:
-        click.echo(json.dumps(measured(once)._asdict()))
+        click.echo(json.dumps(measured(once, client)._asdict()))
         return
     names, missing = list(SUBJECTS), ""
     try:
@@ -138,7 +156,7 @@ def main(runs: int, once: str | None) -> None:
     found: dict[str, list[Took]] = {name: [] for name in names}
     for number in range(runs):
         for name in names if number % 2 == 0 else reversed(names):
-            found[name].append(in_a_new_process(name))
+            found[name].append(in_a_new_process(name, client))
     rows = summary(found)
     head = ("CLUSTER", "RUNS", "THERE", "FIRST COMMIT (MEDIAN, S)", "FASTEST", "SLOWEST")
     click.echo(table(head, [list(row.values()) for row in rows]))
