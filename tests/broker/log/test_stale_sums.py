@@ -117,3 +117,17 @@ def test_a_newest_snapshot_that_is_lost_leaves_no_stale_sums(closed: tuple[Path,
         assert all(
             segment_sums.changed_index(segment, load_sums(segment)) is None for segment in segments(directory)
         )
+
+
+def test_a_producer_snapshot_that_is_no_use_is_named_once(closed: tuple[Path, tuple[object, ...]]) -> None:
+    directory, answers = closed
+    spoiled = max(directory.glob("*.snapshot"))
+    spoiled.write_bytes(spoiled.read_bytes()[:-1])
+    log = opened(directory)
+    assert any(spoiled.name in each for each in log.repairs)
+    assert not spoiled.exists()
+    assert everything(log) == answers
+    log._let_go()
+    log = opened(directory)
+    assert log.repairs == ()
+    log._let_go()
