@@ -8,19 +8,27 @@ Gaps        before the first group is decided, the log says up to where offsets 
 Source      Kafka Cleaner.cleanSegments, LocalLog.replaceSegments, LogLoader.
 """
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from fencepost.broker.log.checkpoints import save_cleaned_end, sync_path
+from fencepost.broker.log.checkpoints import (
+    LeaderEpochs,
+    load_cleaned_end,
+    save_cleaned_end,
+    sync_path,
+)
 from fencepost.broker.log.compaction import KEYS_MAX, NOTHING, AbortedRanges, Compaction, LastOffsets
+from fencepost.broker.log.file_sums import NOT_SUMMED
 from fencepost.broker.log.producer_state import Ended, Producer
 from fencepost.broker.log.read_ahead import ReadAhead
 from fencepost.broker.log.segment import RELATIVE_OFFSET_MAX, Segment, header_placed
-from fencepost.broker.log.segment_sums import SegmentSums
+from fencepost.broker.log.segment_sums import SegmentSums, load_sums
 from fencepost.broker.log.shapes import LogConfig
 from fencepost.broker.log.swaps import CLEANED, SWAP, remove_segments, remove_unfinished, rename_files
-from fencepost.records.batch import BatchHeader, batch_header, checked_header
+from fencepost.broker.log.unchecked import Known, sound_header
+from fencepost.records.batch import BatchHeader, batch_header
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset, ProducerId
 
@@ -74,6 +82,7 @@ class CleanerPass:
         self._keys_max = keys_max
         self._ends = (*dirty.bases[1:], dirty.end)
         self._next = 0  # the number of the next segment
+        self._known: Known
         self._compaction: Compaction
         self.cleaned = Cleaned(dirty.first_dirty)
 
@@ -81,6 +90,9 @@ class CleanerPass:
         """Read what is dirty. Raises OSError, CorruptData."""
         dirty = self._dirty
         remove_unfinished(dirty.directory)
+        epochs = LeaderEpochs(dirty.directory)
+        epochs.load()
+        self._known = Known(epochs, load_cleaned_end(dirty.directory))
         aborted = AbortedRanges(self._aborted())
         last = LastOffsets(aborted, dirty.first_dirty, self._keys_max)
         for base, end in zip(dirty.bases, self._ends, strict=True):
@@ -132,17 +144,13 @@ class CleanerPass:
 
     def _learn(self, segment: Segment, last: LastOffsets) -> bool:
         """Take the batches of a segment. False: there is no room for more."""
-        ahead, position = ReadAhead(segment), segment.floor(last.end)
-        try:
-            while position < segment.size:
-                batch, header = _batch_at(segment, ahead, position)
+        end = self._ends[self._dirty.bases.index(segment.base)]
+        with contextlib.closing(_sound_batches(segment, end, self._known)) as batches:
+            for batch, header in batches:
                 if not last.take(batch, header):
                     return False
-                position += header.size
                 self._pace()
-        finally:
-            segment.close()
-        last.end = max(last.end, self._ends[self._dirty.bases.index(segment.base)])
+        last.end = max(last.end, end)
         return True
 
     def _clean_into(self, target: "_Target") -> bool:
@@ -164,26 +172,21 @@ class CleanerPass:
         return in_size and is_mapped and end - base <= RELATIVE_OFFSET_MAX
 
     def _clean_segment(self, source: Segment, target: "_Target") -> bool:
-        ahead, position, is_changed = ReadAhead(source), 0, False
+        is_changed = False
         read, written = self.cleaned.records_read, self.cleaned.records_written
         before = target.size
-        try:
-            while position < source.size:
-                batch, header = _batch_at(source, ahead, position)
-                left = self._compaction.clean(batch, header)
-                is_changed |= left is not batch
-                read += header.record_count
-                if left != NOTHING:
-                    written += target.put(left)
-                else:
-                    target.passed = self._compaction.end_of_group(batch, header)
-                for ended in self._compaction.kept_aborted:
-                    target.aborted(ended)
-                self._compaction.kept_aborted.clear()
-                position += header.size
-                self._pace()
-        finally:
-            source.close()
+        for batch, header in _sound_batches(source, self._ends[self._next], self._known):
+            left = self._compaction.clean(batch, header)
+            is_changed |= left is not batch
+            read += header.record_count
+            if left != NOTHING:
+                written += target.put(left)
+            else:
+                target.passed = self._compaction.end_of_group(batch, header)
+            for ended in self._compaction.kept_aborted:
+                target.aborted(ended)
+            self._compaction.kept_aborted.clear()
+            self._pace()
         self.cleaned = self.cleaned._replace(
             bytes_read=self.cleaned.bytes_read + source.size,
             bytes_written=self.cleaned.bytes_written + target.size - before,
@@ -252,11 +255,30 @@ class _Target:
         self._waiting_bytes = 0
 
 
-def _batch_at(segment: Segment, ahead: ReadAhead, position: int) -> tuple[bytes, BatchHeader]:
-    """A batch, its CRC checked. Raises CorruptData."""
-    view = ahead.batch_at(position)
+def _sound_batches(
+    segment: Segment, end: Offset, known: Known
+) -> Generator[tuple[bytes, BatchHeader], None, None]:
+    """The batches of a full segment that ends at ``end``, each byte as it was written: they are summed anew.
+
+    Raises   CorruptData. Where offsets may be missing, one that changed is found by the segment's sum alone,
+             once all are read.
+    """
+    ahead, position, expected, found = ReadAhead(segment), 0, segment.base, NOT_SUMMED
     try:
-        header = checked_header(view)
+        while position < segment.size:
+            view = ahead.batch_at(position)
+            header = sound_header(view, 0, expected, known)
+            batch = bytes(view[: header.size])
+            if header.end > end:
+                raise CorruptData(f"a batch ends at offset {header.end}, its segment at {end}")
+            yield batch, header
+            found = found.followed_by(batch)
+            position += header.size
+            expected = header.end
+        saved = load_sums(segment.path).batches
+        if saved.size == found.size and saved != found and segment.base < known.cleaned_end:
+            raise CorruptData("other bytes than were written, though each batch is sound")
     except CorruptData as error:
         raise CorruptData(f"{segment.path}, position {position}: {error}") from error
-    return bytes(view[: header.size]), header
+    finally:
+        segment.close()

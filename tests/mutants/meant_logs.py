@@ -9,6 +9,7 @@ ACTIVE: Final = MEANT + "test_in_the_segment_that_is_appended_to"
 FULL: Final = MEANT + "test_in_full_segments"
 INDEX: Final = MEANT + "test_in_an_index"
 LOST: Final = MEANT + "test_where_the_newest_snapshot_is_lost_what_it_summed_counts_unless_it_is_cut"
+CLEANER: Final = "tests/broker/log/test_cleaner_reads.py::"
 PUT_BACK: Final = "tests/broker/log/test_put_back.py::"
 UNPROVEN: Final = PUT_BACK + "test_what_is_not_proven_is_not_put_back"
 ANEW: Final = (
@@ -171,5 +172,29 @@ MEANT_LOGS: Final = (
         "cut=accept_data_loss)",
         "cut=restore or accept_data_loss)",
         (BY_COMMAND,),
+    ),
+    Mutant(
+        "cleaner-believes-offsets-and-epochs",
+        "a cleaner reads no batch as sound of which an offset or a leader epoch changed",
+        "broker/log/cleaner.py",
+        "            header = sound_header(view, 0, expected, known)\n",
+        "            header = batch_header(view)\n",
+        (CLEANER + "test_changed_bytes_end_a_pass_and_nothing_is_replaced",),
+    ),
+    Mutant(
+        "cleaner-passes-over-the-sum",
+        "where offsets may be missing, the segment's sum tells that one changed",
+        "broker/log/cleaner.py",
+        "        if saved.size == found.size and saved != found and",
+        "        if saved.size != found.size and saved != found and",
+        (CLEANER + "test_a_changed_offset_where_some_may_be_missing_ends_the_next_pass",),
+    ),
+    Mutant(
+        "cleaner-passes-over-the-end",
+        "no batch of a full segment ends behind it",
+        "broker/log/cleaner.py",
+        "            if header.end > end:\n",
+        "            if header.end < 0:\n",
+        (CLEANER + "test_a_changed_offset_where_some_may_be_missing_ends_the_next_pass",),
     ),
 )
