@@ -1,4 +1,8 @@
-"""How a leader takes in a voter that came with another directory: unbound first, bound when it caught up."""
+"""How a leader takes in a voter that came with another directory: unbound first, bound when it caught up.
+
+Caught up   it holds what was committed at the last look, ``MAINTAIN_S`` ago: under load that never pauses a
+            voter's last ack may always be older than the last commit (rounds, Raft thesis §4.2.1).
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
@@ -13,7 +17,7 @@ from fencepost.quorum.firewall import Firewall
 from fencepost.quorum.proposer import Proposer
 from fencepost.quorum.raft_log import RaftLog
 from fencepost.records.control import ControlRecord
-from fencepost.records.types import NodeId
+from fencepost.records.types import LogIndex, NodeId, Term
 from fencepost.settings.node_identity import id_text
 
 
@@ -39,24 +43,28 @@ class Readmission:
         self._connected = connected
         self._named_levels = named_levels
         self._log = log
+        self._looked: tuple[Term, LogIndex] | None = None  # at the last look: the term, what was committed
 
     def maintain(self) -> None:
         """Unbind a voter that came with another directory; bind it once it holds what is committed."""
+        term, committed = self._raft.term, self._raft.commit_index
+        goal = committed if self._looked is None or self._looked[0] != term else self._looked[1]
+        self._looked = (term, committed)
         for peer in self._peers:
             directory = self._electorate.directories.get(peer)
             known = self._electorate.bound().get(peer)
             if directory is None or directory == known or peer not in self._connected:
                 continue
-            caught_up = self._firewall.learner_match.get(peer, 0) >= self._raft.commit_index
-            if not caught_up or not self._proposer.submit_control(partial(self._decide, peer, directory)):
-                continue
-            if known is None:
-                self._log.info("voter_readmitted", voter=peer, directory=id_text(directory))
-            else:
-                self._log.info("voter_unbound", voter=peer, directory=id_text(known))
+            if self._firewall.learner_match.get(peer, 0) >= goal:
+                self._proposer.submit_control(partial(self._decide, peer, directory))
 
     def _decide(self, peer: NodeId, directory: UUID, view: View) -> tuple[ControlRecord, ...]:
         """See ``voters.decide_bind``. A node that cannot read what is written never becomes a voter."""
         if self._named_levels.get(peer, 0) < levels.in_force(view):
             return ()
-        return voters.decide_bind(view, peer, directory)
+        steps = voters.decide_bind(view, peer, directory)
+        if steps:
+            known = voters.bindings(view).get(peer)
+            event = "voter_readmitted" if known is None else "voter_unbound"
+            self._log.info(event, voter=peer, directory=id_text(known or directory))
+        return steps

@@ -9,6 +9,7 @@ FIREWALL: Final = "tests/quorum/test_firewall.py::"
 PROPOSER: Final = "tests/quorum/test_proposer.py::"
 DURABILITY: Final = "tests/quorum/test_durability.py::"
 ELECTORATE: Final = "tests/quorum/test_electorate.py::"
+READMISSION: Final = "tests/quorum/test_readmission.py::"
 LINKS: Final = "tests/quorum/test_links.py::"
 SNAPSHOTS: Final = "tests/quorum/test_snapshots.py::"
 JOURNAL: Final = "tests/quorum/test_journal.py::"
@@ -275,6 +276,38 @@ RAFT: Final = (
         "        if not self.active or self.stopping or self._controls:",
         "        if not self.active or self.stopping or self._controls or self._in_flight is not None:",
         (ELECTORATE + "test_it_is_readmitted_also_while_there_is_always_something_in_flight",),
+    ),
+    Mutant(
+        "readmission-of-the-quick",
+        "a voter is readmitted also where its last ack is always older than the last commit",
+        "quorum/readmission.py",
+        "        goal = committed if self._looked is None or self._looked[0] != term else self._looked[1]",
+        "        goal = committed",
+        (READMISSION + "test_one_whose_last_ack_is_always_older_than_the_last_commit_is_readmitted",),
+    ),
+    Mutant(
+        "readmission-by-an-old-look",
+        "what was committed in an earlier leadership is no measure of who caught up",
+        "quorum/readmission.py",
+        "        goal = committed if self._looked is None or self._looked[0] != term else self._looked[1]",
+        "        goal = committed if self._looked is None else self._looked[1]",
+        (READMISSION + "test_one_that_fell_behind_before_this_leadership_is_not",),
+    ),
+    Mutant(
+        "readmission-of-the-absent",
+        "a voter that falls further and further behind is not readmitted",
+        "quorum/readmission.py",
+        "            if self._firewall.learner_match.get(peer, 0) >= goal:\n",
+        "            if True:\n",
+        (READMISSION + "test_one_that_falls_further_and_further_behind_is_not",),
+    ),
+    Mutant(
+        "readmission-logged-early",
+        "a step of a readmission is logged when it is decided, as what it is",
+        "quorum/readmission.py",
+        "            known = voters.bindings(view).get(peer)\n",
+        "            known = None\n",
+        (READMISSION + "test_each_step_is_logged_as_what_it_is_also_where_entries_take_long",),
     ),
     Mutant(
         "journal-waits",
