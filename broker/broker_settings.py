@@ -75,15 +75,14 @@ class BrokerSettings:
     def heartbeat_answered(self, digest: int) -> None:
         """A heartbeat had the digest of what is set for this broker."""
         self._announced = digest
-        if digest != self._digest:
-            self._wanted.set()
+        self._wanted.set()
 
     async def run(self) -> None:
-        """Ask whenever something else is set; forever."""
+        """Ask whenever something else is set; forever. A heartbeat may be answered while one is under way."""
         while True:
             await self._wanted.wait()
             self._wanted.clear()
-            if not await self.refresh():
+            if self._announced != self._digest and not await self.refresh():
                 await asyncio.sleep(RETRY_S)
                 self._wanted.set()
 
