@@ -83,17 +83,20 @@ def test_what_was_set_for_a_moment_is_not_kept(tmp_path: Path) -> None:
             assert await on.broker._data.topics.refresh()
             (partition,) = on.broker._data._partitions
             lasting = {"retention.ms": "5000"}
+            answers: list[dict[str, str]] = []
 
             def meanwhile(request: DescribeConfigs, _context: object) -> DescribeConfigsAnswer:
-                on.controller.settings = {"retention.ms": "1"}
+                on.controller.settings = lasting if answers else {"retention.ms": "1"}
+                answers.append(on.controller.settings)
                 answer = on.controller._describe_configs(request)
                 on.controller.settings = lasting
                 return answer
 
-            on.controller.script(DESCRIBE_CONFIGS, meanwhile)
+            on.controller.script(DESCRIBE_CONFIGS, *[meanwhile] * 3)
             on.controller.settings = lasting
-            for retention_ms in (1, 5_000):
+            for _ in range(2):  # beside those that heartbeats cause
                 assert await on.broker._data.topics.refresh()
-                assert partition.log.config.retention_ms == retention_ms
+            assert answers == [{"retention.ms": "1"}, lasting]
+            assert partition.log.config.retention_ms == 5_000
 
     play(story)

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -165,12 +165,14 @@ def test_what_moves_often_is_looked_at_after_a_pause(tmp_path: Path, monkeypatch
             return reads(request, rows)
 
         monkeypatch.setattr(endpoint, "_reads", counted)
-        _, answers = begin(on, of_all(wait_ms=200, min_bytes=1 << 19))
+        _, answers = begin(on, of_all(wait_ms=600_000, min_bytes=1 << 19))
         for number in range(5):
             await produced(on, produce(batch(b"%d" % number)))
             for _ in range(10 * PARTITIONS):
                 await asyncio.sleep(0)
         assert looks == 2  # at first, and at the first move
+        (parked,) = endpoint.waiting
+        cast(Any, parked)._expire()  # as its timer does
         await until(lambda: answers)  # the pause does not put off the end
         assert looks == 3
         assert len(answers[0].partitions[0].records) == 5 * len(batch(b"0"))
