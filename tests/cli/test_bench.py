@@ -9,10 +9,17 @@ from typing import Any
 
 import pytest
 
+from fencepost.bench.failover import _have_caught_up
 from fencepost.cli.images import newest_image
 from fencepost.cluster.local_cluster import open_cluster
+from fencepost.cluster.target import Target
 from fencepost.controller.brokers import BROKERS
+from fencepost.controller.errors import NotController
+from fencepost.records.types import NodeId, Offset
+from fencepost.settings.config import Address
 from fencepost.snapshots.history import Allocation, producer_id_history
+from fencepost.wire.client import RequestTimeout
+from fencepost.wire.k55_describe_quorum import DescribeQuorumAnswer, QuorumPartition, ReplicaState
 from tests.harness.command import TIMEOUT_S, command, environment, here, in_process_json
 from tests.harness.nodes import running
 from tests.ports import cluster_port
@@ -137,6 +144,31 @@ def test_an_interrupted_bench_leaves_nothing_behind(tmp_path: Path) -> None:
     assert running.returncode == 130, output
     assert {node.status() for node in open_cluster(directory).nodes} == {"down"}
     assert sorted(each.name for each in tmp_path.iterdir()) == ["cluster", "history.jsonl"]
+
+
+@pytest.mark.parametrize("kind", [NotController, RequestTimeout])
+def test_a_bench_waits_for_health_while_no_controller_says_it(
+    kind: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def voters(*caught_up_ms: int) -> DescribeQuorumAnswer:
+        rows = tuple(
+            ReplicaState(NodeId(1 + index), Offset(5), last_caught_up_timestamp=ms)
+            for index, ms in enumerate(caught_up_ms)
+        )
+        return DescribeQuorumAnswer.of(QuorumPartition(current_voters=rows))
+
+    outcomes: list[DescribeQuorumAnswer | Exception] = [kind("x"), voters(10, 9), voters(), voters(10, 11)]
+
+    async def call(_client: object, *_request: object, timeout_s: float) -> DescribeQuorumAnswer:
+        del timeout_s
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    monkeypatch.setattr("fencepost.wire.client.ControllerClient.call", call)
+    target = Target((Address("127.0.0.1", 1),))
+    assert [_have_caught_up(target, 10) for _ in range(4)] == [False, False, False, True]
 
 
 USAGE = [
