@@ -24,7 +24,8 @@ from fencepost.cli.transactions import _ALIASES
 from fencepost.cluster.console import INTERRUPTED
 from tests.harness import forked
 
-TIMEOUT_S = 90.0
+TIMEOUT_S = 200.0
+"""Then it hangs. Less than pytest's own 240 s, so that the test still says what was printed until then."""
 _ONE_AT_A_TIME = threading.Lock()  # standard output is the process's
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness import shell_pages
+from tests.harness.command import TIMEOUT_S
 from tests.testing.pages import PAGES, ROOT, RUN_BY, blocks, how_tos, on_a_cluster
 
 WITH_PYTEST, WITHOUT, TLS, _ = blocks("testing.md")
@@ -77,7 +78,7 @@ def run_pytest(directory: Path, text: str, *arguments: str) -> "subprocess.Compl
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=TIMEOUT_S,
     )
 
 
@@ -124,7 +125,9 @@ def test_the_examples_without_pytest_run(tmp_path: Path) -> None:
     tls = TLS.replace("Cluster(tls", "Cluster(1, tls")
     assert tls != TLS
     command = [sys.executable, "-P", "-c", WITHOUT + tls + "print(settings)"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=TIMEOUT_S
+    )
     assert (done.returncode, done.stdout.count("127.0.0.1:")) == (0, 4), done.stderr
 
 
