@@ -1,8 +1,9 @@
 """Cases by chance: what is planted in which logs, and whether an audit says just that."""
 
 import shutil
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from random import Random
@@ -13,6 +14,7 @@ from tests.audit.faults.fault import NoPlace
 from tests.audit.faults.kinds import ALL, BY_CHANCE, Seeded, seed
 
 DEEP: Final = {"noise"}
+SHARE_MIN: Final = 0.9  # of the faults that are planted alone
 AT_ONCE_MAX: Final = 8  # of kinds, each in a place of its own: the fixtures have no more room
 
 
@@ -48,6 +50,38 @@ class Planted:
     def is_deep(self) -> bool:
         """Whether only an audit that opens the records (``--deep``) can find it."""
         return any(each.kind in DEEP for each in self.seeded)
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a campaign has come to.
+
+    wrong   the seeds of several faults, or of what is harmless, of which an audit said anything else.
+    """
+
+    alone: Counter[Verdict] = field(default_factory=Counter)
+    others: int = 0
+    wrong: list[int] = field(default_factory=list)
+    no_place: int = 0
+
+    def add(self, number: int, planted: Planted, verdict: Verdict, complaints: Sequence[str]) -> None:
+        if len(planted.seeded) == 1:
+            self.alone[verdict] += 1
+            return
+        self.others += 1
+        if complaints:
+            self.wrong.append(number)
+
+    @property
+    def share(self) -> float:
+        """Of the faults that were alone: those that were named; 1.0 if there were none."""
+        total = self.alone.total()
+        return self.alone[Verdict.NAMED] / total if total else 1.0
+
+    @property
+    def is_right(self) -> bool:
+        """Whether the audits said what they have to; a campaign that planted nothing shows nothing."""
+        return self.share >= SHARE_MIN and not self.wrong and self.alone.total() + self.others > 0
 
 
 def variants(kind: str) -> Sequence[str]:

@@ -45,14 +45,14 @@ class Planted:
 class Ground:
     """The logs that faults are planted in, and what has one already: a fault hides no other.
 
-    Each partition of a user's topic and each producer has one fault at most. What is judged by the logs of
-    the quorum and the coordinators is not planted beside what makes these unreadable (``rely``,
-    ``break_log``). Who plants raises NoPlace before anything is changed.
+    Each partition of a user's topic, whichever replica of it, and each producer has one fault at most. What
+    is judged by the logs of the quorum and the coordinators is not planted beside what makes these
+    unreadable (``rely``, ``break_log``). Who plants raises NoPlace before anything is changed.
     """
 
     tree: Tree
     random: Random
-    _logs: list[Log] = field(default_factory=list)
+    _partitions: set[tuple[str, int]] = field(default_factory=set)
     _everywhere: list[Log] = field(default_factory=list)
     _unbroken_ms: int | None = None
     _relied_on: set[str] = field(default_factory=set)
@@ -61,7 +61,7 @@ class Ground:
     _entries: list[Entry] = field(default_factory=list)
 
     def is_free(self, log: Log, producer_id: int = -1) -> bool:
-        return all(each is not log for each in self._logs) and producer_id not in self._producers
+        return (log.topic, log.partition) not in self._partitions and producer_id not in self._producers
 
     def is_untouched(self, entry: Entry) -> bool:
         return all(each is not entry for each in self._entries)
@@ -111,7 +111,7 @@ class Ground:
     ) -> None:
         """What has its fault now. ``in_each``: the change to ``log`` is to be made in each replica of it."""
         if log is not None:
-            self._logs.append(log)
+            self._partitions.add((log.topic, log.partition))
             if in_each:
                 self._everywhere.append(log)
         self._producers |= {producer_id} - {-1}

@@ -131,6 +131,9 @@ def seed(
                 seeded.append(Seeded(kind, variant, ALL[kind][variant](ground)))
                 break
     ground.write()
+    for each in seeded:
+        planted = each.planted
+        assert planted.places() or planted.files, f"{planted.said}: it is in no file"
     return seeded
 
 

@@ -9,9 +9,9 @@ from fencepost.records.batch import checked_header
 from fencepost.records.invariant import CorruptData
 from tests.audit.faults import harmless
 from tests.audit.faults.cluster import unpacked
-from tests.audit.faults.fault import NoPlace
+from tests.audit.faults.fault import Ground, NoPlace
 from tests.audit.faults.kinds import KINDS, one_of_each, seed
-from tests.audit.faults.tree import Tree
+from tests.audit.faults.tree import Entry, Log, Segment, Tree
 from tests.audit.kafka import fixture
 from tests.examples import seeds
 
@@ -74,6 +74,22 @@ def test_ten_faults_at_once_lie_in_ten_places(number: int, ours: Path, tmp_path:
     own = [seeded.planted.places()[0] for seeded in seeded]
     assert len(set(own)) == len(own)
     assert len(own) >= 8  # a variant may find no place beside the others
+
+
+def test_the_other_replicas_of_a_changed_log_are_no_place_for_a_second_fault(ours: Path) -> None:
+    """The changed one may have become the shorter one; what is planted into another would be written over."""
+    log = next(each for each in Ground(Tree.read(ours), Random(1)).partitions() if len(each.entries) > 2)
+    copies = [
+        Log(Path(f"node-{node}"), node, log.topic, log.partition,
+            [Segment(Path(f"node-{node}/0.log"), [Entry(each.raw) for each in log.entries])])
+        for node in (1, 2)
+    ]  # fmt: skip
+    ground = Ground(Tree(ours, copies), Random(1))
+    (first,) = ground.partitions()
+    first.remove(first.entries[-1])
+    ground.take(log=first)
+    assert next(ground.tree.partitions()) is not first
+    assert ground.partitions() == []
 
 
 @pytest.mark.parametrize("name", harmless.HARMLESS)
