@@ -159,6 +159,8 @@ class _Merge:
             order = np.argsort(np.concatenate((chosen, more)), kind="stable")
             picked = np.concatenate((picked, their_flags))[order]
             chosen = np.concatenate((chosen, more))[order]
+        else:
+            self._pass_over(rows, 0, rows.num_rows)
         if not is_odd.all() and len(self._log.copies) > 1:
             last = int(firsts[~is_odd][-1])
             (self._agreed,) = _rows_of(rows, last, last + 1)
@@ -191,15 +193,25 @@ class _Merge:
         chosen: list[int] = []
         flags: list[int] = []
         agreed = firsts[~is_odd]
+        before = 0
         for first, end in zip(*_places(rows, firsts[is_odd], ends[is_odd]), strict=True):
             at_place = _rows_of(rows, first, end)
+            self._pass_over(rows, before, first)
+            before = end
             self._agree(rows, int(np.searchsorted(agreed, first)), agreed, at_place[0].place)
             self._epoch_rows += [row for row in at_place if row.flags]
             for index, extra in self._differing.settle(at_place[0].place, at_place):
                 chosen.append(index)
                 flags.append(at_place[index - first].flags | extra)
+        self._pass_over(rows, before, rows.num_rows)
         self._epoch_rows = _first_of_each(self._epoch_rows, self._log)
         return np.array(chosen, np.int64), np.array(flags, np.int32)
+
+    def _pass_over(self, rows: pa.RecordBatch, first: int, end: int) -> None:
+        """Rows of places at which all copies of a compacted log agree that have a batch there."""
+        if self._log.is_compacted and self._differing.is_open and first < end:
+            copies = rows.column("copy").slice(first, end - first).unique()
+            self._differing.pass_over(copies.to_pylist())
 
     def _agree(self, rows: pa.RecordBatch, before: int, agreed: Ints, place: int) -> None:
         """Where the last place before at which all agreed has a batch that reaches beyond this one."""

@@ -9,10 +9,11 @@ Tail        rows of lower leader epochs up to the end of a copy, from its own hi
 One run     of batches that a copy has otherwise, or lacks, goes to the end of the log's last one among them:
             where another log's batches begin and end does not divide it.
 Compacted   logs are cleaned by each broker for itself: batches of one offset are compared only where both
-            have as many records. The one with the most records counts.
+            have as many records. The one with the most records counts. A run goes on until the copy has a
+            batch as the log has it: offsets that compaction took do not divide it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from fencepost.audit.walks.columns import (
@@ -100,6 +101,17 @@ class Differing:
         if row.last >= self._end:
             self._last = row
 
+    @property
+    def is_open(self) -> bool:
+        """Whether a copy was not what the log is, where it was last compared."""
+        return bool(self._runs)
+
+    def pass_over(self, copies: Iterable[str]) -> None:
+        """These copies of a compacted log have batches of it between what was compared and what will be."""
+        for copy in copies:
+            if copy in self._runs:
+                self._close(copy)
+
     def settle(self, place: int, rows: list[Row]) -> Iterator[tuple[int, int]]:
         """The rows of one place that are the log's: their indexes, each with flags to set on it."""
         opaque = [row for row in rows if row.flags & FLAG_OPAQUE]
@@ -152,6 +164,8 @@ class Differing:
                 self._add(row.copy, row, best, place)
                 own = self._log.copies[row.copy].high_watermark
                 is_cut |= row.epoch < best.epoch and own is not None and place < own
+        if self._log.is_compacted:
+            self.pass_over([row.copy for row in placed if row.variant == best.variant])
         if not self._log.is_compacted:
             present = {row.copy for row in placed}
             for copy in self._covering(place):
@@ -182,7 +196,7 @@ class Differing:
         if place >= self._known_end:
             return
         run = self._runs.get(copy)
-        if run is not None and place > run.last + 1:
+        if run is not None and place > run.last + 1 and not self._log.is_compacted:
             self._close(copy)
             run = None
         if run is None:

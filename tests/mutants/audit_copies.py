@@ -7,6 +7,8 @@ from tests.mutants.mutant import Mutant
 TESTS: Final = "tests/audit/walks/test_other_logs.py::"
 OTHER_LOG: Final = TESTS + "test_a_copy_with_another_logs_batches_is_one_finding"
 WITHIN_THE_FIRST: Final = OTHER_LOG + "[within-the-first-batch-of-the-log-{}-rows-at-a-time]"
+DIVIDED: Final = TESTS + "test_what_compaction_took_between_two_differences_does_not_divide_them"
+AGREED: Final = TESTS + "test_what_copies_agree_on_between_two_differences_in_a_compacted_log_divides_them"
 
 AUDIT_COPIES: Final = (
     Mutant(
@@ -53,7 +55,7 @@ AUDIT_COPIES: Final = (
         "lacks-and-differences-apart",
         "what a copy lacks right behind what it has otherwise has the same cause",
         "audit/walks/differing.py",
-        "        if run is not None and place > run.last + 1:\n",
+        "        if run is not None and place > run.last + 1 and not self._log.is_compacted:\n",
         "        if run is not None and (place > run.last + 1 or (run.row is None) != (row is None)):\n",
         (TESTS + "test_a_batch_that_differs_and_one_that_lacks_behind_it_are_one_finding",),
     ),
@@ -61,7 +63,7 @@ AUDIT_COPIES: Final = (
         "lacks-and-differences-as-one",
         "what a copy lacks and what it has otherwise further on are two findings",
         "audit/walks/differing.py",
-        "        if run is not None and place > run.last + 1:\n",
+        "        if run is not None and place > run.last + 1 and not self._log.is_compacted:\n",
         "        if False:\n",
         (TESTS + "test_a_batch_that_lacks_and_one_that_differs_further_on_are_two",),
     ),
@@ -80,5 +82,53 @@ AUDIT_COPIES: Final = (
         "        row, end = run.row, min(run.last + 1, facts.end)\n",
         "        row, end = run.row, run.last + 1\n",
         (TESTS + "test_what_an_old_leader_cuts_ends_where_its_copy_does",),
+    ),
+    Mutant(
+        "cleaned-offsets-divide-differences",
+        "offsets that compaction took between two differences of a copy do not make them two findings",
+        "audit/walks/differing.py",
+        "        if run is not None and place > run.last + 1 and not self._log.is_compacted:\n",
+        "        if run is not None and place > run.last + 1:\n",
+        (DIVIDED + "[by-all-1000-rows-at-a-time]",),
+    ),
+    Mutant(
+        "agreement-beside-a-third-copy-unseen",
+        "a copy has the log's batch also where a third one differs",
+        "audit/walks/differing.py",
+        "            self.pass_over([row.copy for row in placed if row.variant == best.variant])\n",
+        "            pass\n",
+        (AGREED + "[two-of-three-1000-rows-at-a-time]",),
+    ),
+    Mutant(
+        "agreement-of-all-unseen",
+        "batches that all copies of a compacted log have alike divide what one has otherwise",
+        "audit/walks/copies.py",
+        "            self._pass_over(rows, before, first)\n",
+        "            pass\n",
+        (AGREED + "[all-1000-rows-at-a-time]",),
+    ),
+    Mutant(
+        "agreement-of-all-in-whole-batches-unseen",
+        "rows none of which differ divide what a copy of a compacted log has otherwise, too",
+        "audit/walks/copies.py",
+        "            self._pass_over(rows, 0, rows.num_rows)\n",
+        "            pass\n",
+        (AGREED + "[all-1-rows-at-a-time]",),
+    ),
+    Mutant(
+        "agreement-behind-a-difference-unseen",
+        "rows behind the last one that differs divide what a copy of a compacted log has otherwise, too",
+        "audit/walks/copies.py",
+        "        self._pass_over(rows, before, rows.num_rows)\n",
+        "        pass\n",
+        (AGREED + "[all-7-rows-at-a-time]",),
+    ),
+    Mutant(
+        "every-copy-agrees",
+        "only a copy that has a batch between two differences agrees there",
+        "audit/walks/copies.py",
+        "            self._differing.pass_over(copies.to_pylist())\n",
+        "            self._differing.pass_over(self._log.copies)\n",
+        (DIVIDED + "[by-that-copy-1000-rows-at-a-time]",),
     ),
 )

@@ -76,3 +76,42 @@ def test_what_an_old_leader_cuts_ends_where_its_copy_does() -> None:
         directory.add(5 if is_old else 10, at=90, leader_epoch=1 if is_old else 2, crc=int(is_old))
     (row,) = [row for row in judged(*made) if row["rule"] == "tail"]
     assert (row["kind"], row["offset"], row["end_offset"]) == ("note", 90, 95)
+
+
+def compacted(*differing: int) -> list[Directory]:
+    """The second copy has another batch at each of these offsets."""
+    made = three()
+    for directory in made:
+        directory.fact("compacted")
+        for row in directory.batches[7:]:  # the last segment is left alone by the log cleaner
+            row["path"] = row["path"].replace("0" * 20, f"{70:020}")
+    for place in differing:
+        made[1].batches[place // 10]["crc"] += 1
+    return made
+
+
+@pytest.mark.parametrize("size", [1, 2, 1000], ids="{}-rows-at-a-time".format)
+@pytest.mark.parametrize("cleaned", [(1, 2, 3), (2,)], ids=["by-all", "by-that-copy"])
+def test_what_compaction_took_between_two_differences_does_not_divide_them(
+    cleaned: tuple[int, ...], size: int
+) -> None:
+    made = compacted(20, 50)
+    for directory in made:
+        if directory.node in cleaned:
+            del directory.batches[3:5]
+    rows = judged(*made, sizes=(size,))
+    (row,) = [row for row in rows if row["kind"] == "finding"]
+    assert (row["rule"], row["node"], row["offset"], row["end_offset"]) == ("diverged", 2, 20, 60)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 1000], ids="{}-rows-at-a-time".format)
+@pytest.mark.parametrize("others", [(), (3, 4)], ids=["all", "two-of-three"])
+def test_what_copies_agree_on_between_two_differences_in_a_compacted_log_divides_them(
+    others: tuple[int, ...], size: int
+) -> None:
+    made = compacted(20, 50)
+    for at in others:
+        made[2].batches[at]["crc"] += 1
+    rows = judged(*made, sizes=(size,))
+    found = [(row["node"], row["offset"], row["end_offset"]) for row in rows if row["kind"] == "finding"]
+    assert [each for each in found if each[0] == 2] == [(2, 20, 30), (2, 50, 60)]
