@@ -24,6 +24,7 @@ from fencepost.audit.walks.columns import (
     FLAG_AFTER_END,
     FLAG_AFTER_UNREAD,
     FLAG_COMPACTED,
+    FLAG_COUNT,
     FLAG_DISPLACED,
     FLAG_EMPTIED,
     FLAG_HOLE,
@@ -144,7 +145,9 @@ class _Log:
         place = (node, names[code], position)
         is_control = bool(attributes & _CONTROL)
         odd = (
-            _odd_control(attributes, sequence, kind, size, flags) if is_control or self._in_sequence else None
+            _odd_control(attributes, sequence, kind, size, flags, last - base + 1)
+            if is_control or self._in_sequence
+            else None
         )
         if odd is not None and not flags & FLAG_UNCOMMITTED:
             self._add("markers", *odd, producer, epoch, place, offset=base, end_offset=last + 1,
@@ -338,7 +341,9 @@ class _Log:
         )  # fmt: skip
 
 
-def _odd_control(attributes: int, sequence: int, kind: int, size: int, flags: int) -> tuple[str, str] | None:
+def _odd_control(
+    attributes: int, sequence: int, kind: int, size: int, flags: int, offsets: int
+) -> tuple[str, str] | None:
     """Rule and sentence of a batch of a producer whose control bit or type is not what was written."""
     if not attributes & _CONTROL:
         if sequence < 0 and attributes & _TRANSACTIONAL and size in MARKER_SIZES:
@@ -348,6 +353,8 @@ def _odd_control(attributes: int, sequence: int, kind: int, size: int, flags: in
         return "sequence", f"a marker has sequence {sequence}: only data has one"
     if sequence >= 0:
         return "control_bit", f"it has the control bit, and sequence {sequence}, which only data has"
+    if kind in _ENDS and offsets > 1 and not flags & FLAG_COUNT:
+        return "control_type", f"a marker's batch has {offsets} records: one ends a transaction"
     if kind in _ENDS or (kind == _UNREADABLE and flags & FLAG_EMPTIED):
         return None
     said = "that cannot be read" if kind == _UNREADABLE else f"of type {kind}"

@@ -8,6 +8,7 @@ WALKS: Final = "tests/audit/walks/"
 COPIES: Final = WALKS + "test_copies.py::test_what_is_found_in_the_copies_of_a_log"
 MAJORITY: Final = WALKS + "test_copies.py::test_of_the_metadata_what_a_majority_of_voters_holds_is_committed"
 ONE_COPY: Final = WALKS + "test_one_copy.py::test_what_is_found_in_a_copy"
+TWO_OFFSETS: Final = WALKS + "test_control.py::test_a_marker_whose_batch_has_two_offsets_is_named"
 INDEXES: Final = WALKS + "test_indexes.py::test_what_is_found_in_the_files_beside_a_log"
 LAST_MARKER: Final = (
     WALKS
@@ -357,5 +358,21 @@ AUDIT_WALKS: Final = (
         '    if entry["producer_epoch"] < epoch:\n',
         '    if entry["producer_epoch"] != epoch:\n',
         (SNAPSHOTS + "[an-epoch-is-above-that-of-a-batch-that-a-cleaner-has-left-sizes0]",),
+    ),
+    Mutant(
+        "second-record-of-a-marker-unread",
+        "a marker's batch of two records is no marker: the second record takes effect nowhere",
+        "audit/walks/log.py",
+        "    if kind in _ENDS and offsets > 1 and not flags & FLAG_COUNT:\n",
+        "    if False:\n",
+        (TWO_OFFSETS + "[counted-0-v2]",),
+    ),
+    Mutant(
+        "miscounted-marker-is-no-marker",
+        "a marker whose header says an offset too many is a wrong header, and a marker",
+        "audit/walks/log.py",
+        "    if kind in _ENDS and offsets > 1 and not flags & FLAG_COUNT:\n",
+        "    if kind in _ENDS and offsets > 1:\n",
+        (TWO_OFFSETS + "[not-counted-0-v2]",),
     ),
 )

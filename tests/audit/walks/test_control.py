@@ -36,6 +36,24 @@ def test_a_marker_of_another_type_is_named(kind: str, wanted: int, at: int) -> N
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("at", [0, 2, -1])
+@pytest.mark.parametrize(
+    ("records", "name"), [(2, "markers.control_type"), (1, "integrity.count")], ids=["counted", "not-counted"]
+)
+def test_a_marker_whose_batch_has_two_offsets_is_named(kind: str, at: int, records: int, name: str) -> None:
+    """A reader stops at the first record: what a second one says takes effect nowhere."""
+    chain = sound(kind)
+    marker = own_markers(chain)[at]
+    for row in chain.data():
+        if row["base_offset"] > marker["base_offset"]:
+            row |= {"base_offset": row["base_offset"] + 1, "last_offset": row["last_offset"] + 1}
+    marker |= {"last_offset": marker["base_offset"] + 1, "record_count": records}
+    rows = found(chain)
+    assert roots(rows) == [name]
+    assert (rows[0]["path"], rows[0]["position"]) == (marker["path"], marker["position"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("at", [0, 2, -1])
 def test_a_marker_without_its_control_bit_is_named(kind: str, at: int) -> None:
     chain = sound(kind)
     marker = own_markers(chain)[at]
