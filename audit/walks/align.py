@@ -2,15 +2,16 @@
 
 Cheapest    of all ways to read the two sequences side by side the one with the fewest and least faults.
             Times only choose between ways that cost the same: which of ten equal markers is missing.
-            Where the log has a hole they say more: a marker that is missing there is no other fault than it,
-            and a dozen markers older than their decisions are pairs that are one off.
+            Where the log has a hole, or the coordinator's is not whole, they say more: a marker that is
+            missing is no other fault there, and five markers older than their decisions are pairs that
+            are one off.
 Epochs      a turn and an outcome of different epochs are never the same transaction. Clients of
             transactions V2 have one transaction for each epoch, so theirs are paired by it.
             A marker of another epoch that ends an outcome's data, by the data's epoch, is that outcome's.
 Free        where the coordinator's log is not whole, turns of epochs below the first one that it tells of,
             and of that one those before its first outcome; outcomes
             whose marker may lie where the partition's log is not kept; what the coordinator has open, or is
-            still ending.
+            still ending. Data that is open is never free: the coordinator's last record of an id is kept.
 """
 
 from typing import Any, Final, NamedTuple
@@ -30,11 +31,12 @@ _COST: Final = {SAME: 0, WRONG: 350, UNENDED: 500, EXCHANGED: 550, MISSING: 500,
 _WRONG_ALONE: Final = 100  # no other transaction has its epoch; or what it ended is not kept
 _SPLITS: Final = 70  # more for a marker that would end data of another transaction
 _UNTIMELY: Final = 12
-_UNTIMELY_BY_A_HOLE: Final = 40
-_BEFORE_IT: Final = 2  # of a time before its decision, by less than clocks differ
+_UNTIMELY_WHERE_SOME_ARE_GONE: Final = 100
+_BEFORE_IT: Final = 2  # of a time before its decision, by less than clocks differ; open data of one after it
 _AT_THE_END: Final = 20  # less for what stands alone there: it is judged more mildly
 _SKEW_MS: Final = 1000
 _NEVER: Final = 10**9
+_NEVER_MS: Final = 2**63
 
 Row = dict[str, Any]
 
@@ -64,8 +66,8 @@ class Sides(NamedTuple):
 
 def align(sides: Sides) -> list[Step]:
     """The cheapest way to read outcomes and turns side by side, in their order."""
-    if any(turn["flags"] & FLAG_HOLE for turn in sides.turns):
-        sides = sides._replace(untimely=_UNTIMELY_BY_A_HOLE)
+    if not sides.is_whole or any(turn["flags"] & FLAG_HOLE for turn in sides.turns):
+        sides = sides._replace(untimely=_UNTIMELY_WHERE_SOME_ARE_GONE)
     head, tail = _equal_ends(sides)
     outcomes, turns = len(sides.outcomes), len(sides.turns)
     steps = [Step(SAME, at, at) for at in range(head)]
@@ -199,7 +201,10 @@ def _together(sides: Sides, outcome: Row, turn: Row, at: int) -> tuple[str, int]
     if UNDECIDED in (decided, kind) or turn["flags"] & FLAG_UNCOMMITTED:
         return SAME, 1
     if kind == OPEN:
-        return (UNENDED, _COST[UNENDED]) if outcome["completed_offset"] is not None else (PENDING, 0)
+        if outcome["completed_offset"] is None:
+            return PENDING, 0
+        is_later = (turn["written_ms"] or 0) > (outcome["prepared_ms"] or _NEVER_MS)
+        return UNENDED, _COST[UNENDED] + (_BEFORE_IT if is_later else 0)
     if decided == OPEN:
         return PENDING, 400
     is_alone = outcome["is_v2"] or (not turn["batches"] and (turn["since_offset"] or 0) < sides.kept_from)
@@ -207,8 +212,14 @@ def _together(sides: Sides, outcome: Row, turn: Row, at: int) -> tuple[str, int]
 
 
 def _untimely(sides: Sides, outcome: Row, turn: Row, at: int) -> int:
-    """More for a marker of a time before its decision, or after the next one."""
-    if turn["control_type"] is None or outcome["prepared_ms"] is None or turn["at_ms"] is None:
+    """More for a marker of a time before its decision, or after the next one; and for open data that its
+    client wrote before its transaction began.
+    """
+    if turn["control_type"] is None:
+        began = outcome["started_ms"] if outcome["outcome"] == OPEN else None
+        is_older = began is not None and (turn["data_ms"] or began) + _SKEW_MS < began
+        return _BEFORE_IT if is_older else 0
+    if outcome["prepared_ms"] is None or turn["at_ms"] is None:
         return 0
     early = turn["at_ms"] + _SKEW_MS < outcome["prepared_ms"]
     following = sides.outcomes[at + 1]["prepared_ms"] if at + 1 < len(sides.outcomes) else None
@@ -233,10 +244,11 @@ def _is_exchanged(sides: Sides, at: int, turn_at: int) -> bool:
 def _alone(sides: Sides, at: int, turn_at: int) -> tuple[str, int]:
     """An outcome without a turn."""
     outcome = sides.outcomes[at]
-    before = sides.turns[turn_at - 1]["marker_offset"] if turn_at else 0
+    before = sides.turns[turn_at - 1] if turn_at else None
+    reached = 0 if before is None else (before["marker_offset"] or before["data_last"] or 0)
     if outcome["outcome"] in (OPEN, UNDECIDED) or outcome["completed_offset"] is None:
         return PENDING, 0
-    if (before or 0) < sides.kept_from:
+    if reached < sides.kept_from:
         return BEFORE, 0
     if turn_at == len(sides.turns):
         return MISSING, _COST[MISSING] - _AT_THE_END
@@ -259,7 +271,7 @@ def _is_before(sides: Sides, at: int, turn: Row) -> bool:
 def _unexplained(sides: Sides, at: int, turn_at: int) -> tuple[str, int]:
     """A turn without an outcome."""
     turn = sides.turns[turn_at]
-    if not sides.is_whole and _is_before(sides, at, turn):
+    if not sides.is_whole and turn["control_type"] is not None and _is_before(sides, at, turn):
         return BEFORE, 0
     if turn["control_type"] == UNDECIDED:
         return RETRY, 0

@@ -185,6 +185,11 @@ def _within(cause: Found, row: Found) -> bool:
     )
 
 
+def _holds_back(cause: Found, row: Found) -> bool:
+    """What is open before an abort holds the last stable offset back that the abort's entry says."""
+    return alike.same("topic", "partition")(cause, row) and bool((row["offset"] or -1) > cause["offset"])
+
+
 def _of_its_end(cause: Found, row: Found) -> bool:
     """What is gone from a partition without a hole makes it end below what was committed of it."""
     return str(row["subject"]).endswith(f", {cause['topic']}-{cause['partition']}")
@@ -255,6 +260,7 @@ _LINKS: Final = (
     _Rule(("markers.late",), ("sequences.duplicate",), _behind),
     _Rule(("hanging.orphan", "markers.late"), _BESIDE, _PARTITION_AND_PRODUCER),
     _Rule(("markers.late",), _BESIDE, alike.same("topic", "partition")),
+    _Rule(("hanging.orphan",), ("integrity.index",), _holds_back),
     _Rule(("replicas.start",), (*_OF_PAIRS, "replicas", "offsets", "integrity.leader_epochs", *_BESIDE),
           alike.same("topic", "partition")),
     _Rule(("epochs.coordinator",), _BESIDE, _PARTITION_AND_PRODUCER),

@@ -256,7 +256,7 @@ AUDIT_WALKS: Final = (
         "times-beside-a-hole",
         "a hole in the log is where its marker is missing, if all before it are older than their decisions",
         "audit/walks/align.py",
-        "        sides = sides._replace(untimely=_UNTIMELY_BY_A_HOLE)\n",
+        "        sides = sides._replace(untimely=_UNTIMELY_WHERE_SOME_ARE_GONE)\n",
         "        pass\n",
         (MARKERS + "[a-marker-is-missing-where-the-log-has-a-hole-sizes0]",),
     ),

@@ -10,6 +10,7 @@ from tests.mutants.additions import ADDITION_MUTANTS
 from tests.mutants.application_client import APPLICATION_CLIENT
 from tests.mutants.archives import ARCHIVES
 from tests.mutants.audit import AUDIT
+from tests.mutants.audit_align import AUDIT_ALIGN
 from tests.mutants.audit_beside import AUDIT_BESIDE
 from tests.mutants.audit_copies import AUDIT_COPIES
 from tests.mutants.audit_groups import AUDIT_GROUPS
@@ -132,6 +133,7 @@ MUTANTS: Final = (
     *AUDIT_GROUPS,
     *AUDIT_WALKS,
     *AUDIT_BESIDE,
+    *AUDIT_ALIGN,
     *AUDIT_COPIES,
     *AUDIT_TABLES,
     *NAMES,

@@ -90,6 +90,17 @@ def test_an_index_that_names_another_producer_lacks_the_one_that_it_should() -> 
     assert [row["cause"] for row in grouped([entry, lacks])] == [None, entry["id"]]
 
 
+def test_what_is_open_explains_the_stable_offsets_of_aborts_behind_it() -> None:
+    at: Row = {"topic": "orders", "partition": 0}
+    hangs = found("hanging", "orphan", "a", **at, offset=20, producer_id=4)
+    before, behind = (
+        found("integrity", "index", "b", **at, offset=each, producer_id=each, path="p", position=each)
+        for each in (10, 30)
+    )
+    causes = {row["id"]: row["cause"] for row in grouped([before, behind, hangs])}
+    assert causes == {hangs["id"]: None, before["id"]: None, behind["id"]: hangs["id"]}
+
+
 def test_findings_of_the_same_id_are_one() -> None:
     row = found("ids", "shared", "said", producer_id=4)
     assert len(grouped([row, dict(row)])) == 1

@@ -71,6 +71,37 @@ def a_marker_is_missing_where_the_log_has_a_hole() -> Cluster:
     return many_before_a_hole(lambda cluster: cluster.markers()[16])
 
 
+@case("?markers.without_transaction", "markers.missing")
+def a_marker_is_missing_without_a_hole() -> Cluster:
+    """Sixteen pairs that are one off would have markers older than their decisions."""
+    cluster = compacted(kafka(*["Commit"] * 20), 9)
+    for row in cluster.states.rows:
+        row["offset"] += 1
+    cluster.log.squeeze_out(cluster.markers()[16])
+    return cluster
+
+
+@case("?markers.missing", "?markers.without_transaction")
+def a_copy_that_ends_before_a_marker_and_the_transaction_behind_it() -> Cluster:
+    cluster = kafka(*["Commit"] * 20)
+    cluster.transaction(marked=False)
+    cluster.later(5000)
+    cluster.states.add("Ongoing")
+    cluster.stopped = False
+    return compacted(cluster, 9)
+
+
+@case("?markers.without_transaction", "hanging.orphan")
+def data_that_nothing_will_end_where_both_logs_were_compacted() -> Cluster:
+    """Whatever is gone from before: what is open now the coordinator's last records have."""
+    cluster = compacted(kafka("Commit", "Commit", "Commit", compacted=True), 6)
+    cluster.log.data()
+    for row in cluster.log.rows:
+        row["flags"] |= FLAG_COMPACTED
+    cluster.context["unbroken_offset"] = cluster.log.rows[4]["base_offset"]
+    return cluster
+
+
 @case("?markers.without_transaction")
 def data_is_missing_where_the_log_has_a_hole() -> Cluster:
     return many_before_a_hole(lambda cluster: cluster.log.rows[2 * 16])
