@@ -9,10 +9,12 @@ Until     a snapshot of a node whose last digest a majority confirmed is the ima
           in the store's meta outlives a restart.
 Split     where digests differ and none is a majority's, no one stops: it is logged, and an operator decides
           (``fencepost storage repair --trust NODE``).
-Way       each ack has the follower's last report; entries have the leader's and those that it knows of.
-          Earlier versions ignore both and report nothing.
+Way       each ack has the follower's last report, and those since its ack before: a node that catches up has
+          several. Entries have the last of each node, and what the follower has not got of them. Repeated in
+          part on each new connection. Earlier versions have the last ones alone, or ignore both.
 """
 
+from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
@@ -24,6 +26,8 @@ from fencepost.quorum.electorate import Electorate
 from fencepost.quorum.image_marks import BAD, TRUST, Mark
 from fencepost.quorum.journal import NO_OP
 from fencepost.quorum.messages import (
+    EARLIER_MAX,
+    REPORTS_MAX,
     Ack,
     AppendEntries,
     Behind,
@@ -85,6 +89,8 @@ class ImageWatch:
         self._split: tuple[int, float] | None = None  # a version at which no majority agrees, and since when
         self._sent: dict[NodeId, int] = {}  # to each peer, so many of what was heard
         self._heard = 0
+        self._last_heard: deque[tuple[int, int, bytes]] = deque(maxlen=REPORTS_MAX)
+        self._said: dict[NodeId, int] = {}  # to each peer, the version of this node's last report
         self._sound_at = 0  # the last version at which a majority had this node's digest
         self._changed = ChangedRows()
         self._changed.begin(store.image.header.version)
@@ -189,8 +195,10 @@ class ImageWatch:
         """What a peer says of images; None if this node must not follow the message now."""
         if isinstance(message, Ack):
             report = message.report
-            if report is not None and self._reports.is_new(peer, *report) and self._electorate.counts(peer):
-                self._heard_of(peer, *report)
+            is_new = report is not None and (message.earlier or self._reports.is_new(peer, *report))
+            if report is not None and is_new and self._electorate.counts(peer):
+                for each in (*message.earlier, report):
+                    self._heard_of(peer, *each)
             if message.wants_from is not None and self._raft.is_leader and not self.is_bad:
                 self.snapshots.send_fresh(peer, LogIndex(message.wants_from))
         elif isinstance(message, AppendEntries):
@@ -205,14 +213,32 @@ class ImageWatch:
         wants_from = self._wanted_from() if self.is_bad and self._may_give(peer) else None
         if report is None and wants_from is None:
             return ack
-        return msgspec.structs.replace(ack, report=report, wants_from=wants_from)
+        earlier = self._earlier(peer, report) if report is not None else []
+        return msgspec.structs.replace(ack, report=report, wants_from=wants_from, earlier=earlier)
+
+    def _earlier(self, peer: NodeId, last: tuple[int, bytes]) -> list[tuple[int, bytes]]:
+        """Reports of this node before the last one that were in no ack to the peer."""
+        said = self._said.get(peer, -1)
+        if said == last[0]:
+            return []
+        self._said[peer] = last[0]
+        return self._reports.newer(self._node_id, said, EARLIER_MAX + 1)[:-1]
 
     def on_entries(self, peer: NodeId, entries: AppendEntries) -> AppendEntries:
         """Implements ``transport.Said``. Repeated with each message without entries: one may be lost."""
-        if not self._heard or (entries.entries and self._sent.get(peer) == self._heard):
+        sent = self._sent.get(peer, 0)
+        if not self._heard or (entries.entries and sent == self._heard):
             return entries
         self._sent[peer] = self._heard
-        return msgspec.structs.replace(entries, reports=self._reports.newest())
+        newest = self._reports.newest()
+        unsent = [*self._last_heard][sent - self._heard :] if sent < self._heard else []
+        left = [each for each in unsent if each not in newest]
+        return msgspec.structs.replace(entries, reports=[*left, *newest][-REPORTS_MAX:])
+
+    def connected(self, peer: NodeId) -> None:
+        """Implements ``transport.Said``. The peer may be another process, too."""
+        self._sent.pop(peer, None)
+        self._said.pop(peer, None)
 
     def forget(self, peer: NodeId) -> None:
         """It has another directory than before."""
@@ -222,6 +248,7 @@ class ImageWatch:
         if not self._reports.add(node, version, digest):
             return
         self._heard += 1
+        self._last_heard.append((node, version, digest))
         own = self._reports.at(version).get(self._node_id)
         if own is None:
             return

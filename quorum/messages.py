@@ -25,7 +25,8 @@ ENTRIES_MAX: Final = 1024  # per message; the journal's SLICE_MAX keeps below it
 CHUNK_BYTES_MAX: Final = 512 * 1024  # of a snapshot
 NAME_MAX: Final = 64  # characters of a snapshot's name, 31, and of its files'
 REFUSED_MAX: Final = 1024  # characters of why a snapshot is refused
-REPORTS_MAX: Final = 64  # in one message: one for each voter
+REPORTS_MAX: Final = 64  # in one message: the last of each voter, and others that the follower has not
+EARLIER_MAX: Final = 64  # reports of one follower in one ack, beside its last one
 
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]  # an index, or a position in a file: an i64
 Name = Annotated[str, msgspec.Meta(max_length=NAME_MAX)]
@@ -44,7 +45,7 @@ class AppendEntries(msgspec.Struct, frozen=True, array_like=True, tag=1):
     prev_index: int
     prev_term: int
     entries: list[tuple[bytes, int, int]]
-    reports: Annotated[list[Reported], msgspec.Meta(max_length=REPORTS_MAX)] = []  # the last of each voter
+    reports: Annotated[list[Reported], msgspec.Meta(max_length=REPORTS_MAX)] = []  # see image_watch.py
     agreed_ms: Number | None = None  # what time a majority has; see peer_clocks.py
 
 
@@ -65,6 +66,7 @@ class Ack(msgspec.Struct, frozen=True, array_like=True, tag=3):
     report: Report | None = None  # the last of this follower
     wants_from: Number | None = None  # its image is bad: it requests a snapshot of this index or a later one
     unjumped_ms: Number | None = None  # what time the follower has; see peer_clocks.py
+    earlier: Annotated[list[Report], msgspec.Meta(max_length=EARLIER_MAX)] = []  # since the ack before
 
 
 class RequestVote(msgspec.Struct, frozen=True, array_like=True, tag=4):

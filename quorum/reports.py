@@ -5,6 +5,7 @@ version. With less neither is: two nodes that differ do not say which of them ha
 """
 
 from collections import Counter
+from itertools import islice, takewhile
 from typing import Final
 
 from fencepost.records.types import NodeId
@@ -13,7 +14,7 @@ REPORTS_MAX: Final = 256  # versions kept of each node: a node that is further b
 
 
 class Reports:
-    """By node the digests at its last versions, oldest first."""
+    """By node the digests at its last versions, by version."""
 
     def __init__(self, node_id: NodeId, voters: frozenset[NodeId]) -> None:
         self._node_id = node_id
@@ -26,15 +27,24 @@ class Reports:
         return of_node is not None and of_node.get(version) != digest
 
     def add(self, node: NodeId, version: int, digest: bytes) -> bool:
-        """False if it is known, or of no voter."""
+        """False if it is known, too old to be kept, or of no voter.
+
+        Another digest than before: the node applies those entries again, and what it said of later ones is of
+        no image that it has.
+        """
         if not self.is_new(node, version, digest):
             return False
         of_node = self._of[node]
-        of_node.pop(version, None)
+        if version in of_node:
+            of_node = {each: known for each, known in of_node.items() if each < version}
+        is_late = bool(of_node) and version < next(reversed(of_node))
         of_node[version] = digest
+        if is_late:
+            of_node = dict(sorted(of_node.items()))
         if len(of_node) > REPORTS_MAX:
             del of_node[next(iter(of_node))]
-        return True
+        self._of[node] = of_node
+        return version in of_node
 
     def forget(self, node: NodeId) -> None:
         """Its image is another one from now on, or not to be believed."""
@@ -44,6 +54,11 @@ class Reports:
         """The last report of a node."""
         of_node = self._of[node]
         return next(reversed(of_node.items())) if of_node else None
+
+    def newer(self, node: NodeId, than: int, number_max: int) -> list[tuple[int, bytes]]:
+        """What a node reported of versions after ``than``, the last ones of them, oldest first."""
+        after = takewhile(lambda report: report[0] > than, reversed(self._of[node].items()))
+        return list(islice(after, number_max))[::-1]
 
     def newest(self) -> list[tuple[int, int, bytes]]:
         """(node, version, digest) of the last report of each node that has one."""

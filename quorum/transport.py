@@ -28,6 +28,9 @@ class Said(Protocol):
     def on_entries(self, peer: NodeId, entries: AppendEntries) -> AppendEntries:
         """The entries with what is known of every node's image."""
 
+    def connected(self, peer: NodeId) -> None:
+        """What was sent to the peer before may not have arrived."""
+
 
 class PeerTransport(Transport):  # type: ignore[misc]
     """What the core calls to send, and what the node calls when bytes or connections come and go."""
@@ -82,6 +85,8 @@ class PeerTransport(Transport):  # type: ignore[misc]
 
     def connected(self, peer: NodeId) -> None:
         """Frames can be sent to ``peer``."""
+        if self.said is not None:
+            self.said.connected(peer)
         self._onNodeConnected(RaftNode(peer))
 
     def disconnected(self, peer: NodeId) -> None:

@@ -66,7 +66,7 @@ def samples(rng: Random) -> tuple[Message, ...]:
     return (
         AppendEntries(3, 5, 5, 2, [(_entry(rng), 6, 2), (b"\1", 7, 3)]),
         Behind(3, 100),
-        Ack(3, 9, False, True),
+        Ack(3, 9, False, True, (128, b"d" * 16), 7, 1_763_600_000_000, [(64, b"e" * 16)]),
         RequestVote(3, 7, 3, uuid.UUID(int=0xD1)),
         Vote(3),
         TimeoutNow(3),

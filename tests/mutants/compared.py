@@ -10,6 +10,8 @@ REPORTS: Final = "quorum/reports.py"
 FOLLOWER: Final = TESTS + "test_a_follower_that_differs_stops_and_comes_back_by_a_snapshot"
 SCRUBBED: Final = "tests/quorum/test_scrubbed_images.py::"
 ROWS: Final = "tests/snapshots/test_scrub.py"
+COVERED: Final = TESTS + "test_a_divergence_that_a_later_entry_covers_up_is_found"
+IN_ORDER: Final = "tests/quorum/test_reports.py::test_the_last_report_is_that_of_the_highest_version"
 CONFIRMED: Final = "::test_confirmed_is_who_agrees_with_a_majority_at_the_last_version_that_has_one"
 STORMS: Final = (
     "tests/simulation/test_change_storms.py::test_images_that_change_in_running_nodes_give_no_wrong_answer"
@@ -136,6 +138,64 @@ COMPARED: Final = (
         "            if agreed is not None:\n                return version if agreed == digest else None\n",
         "            return version if agreed == digest else None\n",
         ("tests/quorum/test_reports.py" + CONFIRMED,),
+    ),
+    Mutant(
+        "compared-last-report-alone",
+        "an ack has the reports since the ack before",
+        WATCH,
+        "        earlier = self._earlier(peer, report) if report is not None else []\n",
+        "        earlier = []\n",
+        (COVERED,),
+    ),
+    Mutant(
+        "compared-earlier-reports-passed-over",
+        "the reports of an ack are all heard",
+        WATCH,
+        "                for each in (*message.earlier, report):\n",
+        "                for each in (report,):\n",
+        (COVERED,),
+    ),
+    Mutant(
+        "compared-last-reports-passed-on",
+        "a follower gets each report that the leader has heard",
+        WATCH,
+        "        left = [each for each in unsent if each not in newest]\n",
+        "        left = []\n",
+        (TESTS + "test_the_leader_passes_on_all_that_a_follower_reported",),
+    ),
+    Mutant(
+        "compared-lost-reports-stay-lost",
+        "reports are repeated on a new connection",
+        WATCH,
+        "        self._said.pop(peer, None)\n",
+        "",
+        (TESTS + "test_a_report_that_was_lost_with_its_connection_comes_again",),
+    ),
+    Mutant(
+        "compared-late-report-is-the-last",
+        "the last report is that of the highest version",
+        REPORTS,
+        "        if is_late:\n",
+        "        if False:\n",
+        (IN_ORDER,),
+    ),
+    Mutant(
+        "compared-reports-of-no-image",
+        "a node that applies entries again has not reported the later ones",
+        REPORTS,
+        "        if version in of_node:\n",
+        "        if False:\n",
+        (
+            "tests/quorum/test_reports.py::test_a_node_that_applies_entries_again_has_not_reported_the_later_ones",
+        ),
+    ),
+    Mutant(
+        "compared-too-many-reports",
+        "a message has at most so many reports as its reader takes",
+        WATCH,
+        "reports=[*left, *newest][-REPORTS_MAX:])\n",
+        "reports=[*left, *newest])\n",
+        (TESTS + "test_reports_in_one_message_are_bounded",),
     ),
     Mutant(
         "scrub-never-begins",

@@ -12,7 +12,15 @@ import fencepost.snapshots.digests
 from fencepost.controller import producer_ids
 from fencepost.controller.errors import RequestTimedOut
 from fencepost.quorum.image_marks import trust
-from fencepost.quorum.messages import Ack, AppendEntries, TimeoutNow, decode, encode
+from fencepost.quorum.messages import (
+    EARLIER_MAX,
+    REPORTS_MAX,
+    Ack,
+    AppendEntries,
+    TimeoutNow,
+    decode,
+    encode,
+)
 from fencepost.records.invariant import InvariantViolation
 from fencepost.records.types import NodeId
 from tests.quorum.clients import Silence
@@ -306,7 +314,8 @@ def test_earlier_versions_say_nothing_and_ignore_what_is_said() -> None:
         entries: list[tuple[bytes, int, int]]
 
     digest = b"d" * 16
-    ack, entries = Ack(1, 2, False, True, (64, digest), 9), AppendEntries(1, 1, 1, 0, [], [(1, 64, digest)])
+    ack = Ack(1, 2, False, True, (64, digest), 9, 5, [(32, digest)])
+    entries = AppendEntries(1, 1, 1, 0, [], [(1, 64, digest)])
     old = msgspec.msgpack.Decoder(OldAck | OldEntries).decode
     assert old(encode(ack)) == OldAck(1, 2, False, True)
     assert old(encode(entries)) == OldEntries(1, 1, 1, 0, [])
@@ -322,3 +331,60 @@ def test_a_wiped_voters_reports_are_forgotten(rig: Rig) -> None:
     rig.wipe(2, 77)
     rig.met(1, NodeId(2), uuid.UUID(int=77), {}, 0)
     assert rig[1].watch._reports.last(NodeId(2)) is None
+
+
+def covered_up(rig: Rig, node: int, late: int, by: int) -> None:
+    """The image of a node differs at one version with a digest, and no more at the next one.
+
+    Node ``late`` applies all entries in one turn, the other two each as it comes.
+    """
+    among = tuple({1, 2, 3} - {late})
+    to_before_a_digest(rig)
+    advance(rig, 1)
+    change(rig, node, by=by)
+    read(rig, 1, *among)
+    assert version_of(rig, 1) % EVERY == 0
+    advance(rig, 1, EVERY, among=among)
+    rig.deliver(1, late)
+    assert version_of(rig, late) == version_of(rig, 1), "both digests, and no ack in between"
+    assert not bad(rig)
+    assert same_images(rig)
+
+
+def test_a_divergence_that_a_later_entry_covers_up_is_found(rig: Rig) -> None:
+    covered_up(rig, 1, late=3, by=1000)
+    rig.settle()
+    assert bad(rig) == {1}
+
+
+def test_a_report_that_was_lost_with_its_connection_comes_again(rig: Rig) -> None:
+    covered_up(rig, 1, late=3, by=1000)
+    rig.disconnect(3)
+    rig.connect(3)
+    rig.settle()
+    assert bad(rig) == {1}
+
+
+def test_the_leader_passes_on_all_that_a_follower_reported(rig: Rig) -> None:
+    covered_up(rig, 3, late=2, by=-1000)
+    rig.settle()
+    assert bad(rig) == {3}
+
+
+def test_reports_in_one_message_are_bounded(rig: Rig) -> None:
+    """Two processes that speak for the first time."""
+    last = 1_000 + REPORTS_MAX + 8
+    for version in range(1_000, last + 1):
+        rig[1].watch._heard_of(NodeId(1), version, b"d" * 16)
+        rig[3].watch._heard_of(NodeId(3), version, b"d" * 16)
+    rig.disconnect(3)
+    rig.connect(3)
+    rig.heartbeat(1)
+    reports = rig.take(1, 3, AppendEntries).reports
+    assert len(reports) == REPORTS_MAX
+    assert (1, last, b"d" * 16) in reports
+    rig.heartbeat(1)
+    rig.deliver(1, 3)
+    ack = rig.take(3, 1, Ack)
+    assert ack.report == (last, b"d" * 16)
+    assert [version for version, _ in ack.earlier] == list(range(last - EARLIER_MAX, last))

@@ -57,6 +57,22 @@ def test_reports_are_bounded_and_forgotten() -> None:
     assert found.at(0) == {}
     assert found.at(1) == {NodeId(2): b"a"}
     assert found.newest() == [(2, REPORTS_MAX, b"a")]
+    assert not found.add(NodeId(2), 0, b"a"), "older than all that is kept"
+    assert found.at(1) == {NodeId(2): b"a"}
     assert not found.add(NodeId(9), 1, b"a"), "no voter"
     found.forget(NodeId(2))
     assert found.last(NodeId(2)) is None
+
+
+def test_the_last_report_is_that_of_the_highest_version() -> None:
+    found = reports(3, (2, 64, b"a"), (2, 192, b"c"), (2, 128, b"b"))
+    assert found.last(NodeId(2)) == (192, b"c")
+    assert found.newer(NodeId(2), 64, 9) == [(128, b"b"), (192, b"c")]
+    assert found.newer(NodeId(2), 0, 2) == [(128, b"b"), (192, b"c")]
+    assert found.newer(NodeId(2), 192, 9) == []
+
+
+def test_a_node_that_applies_entries_again_has_not_reported_the_later_ones() -> None:
+    found = reports(3, (2, 64, b"a"), (2, 128, b"b"), (2, 192, b"c"))
+    assert found.add(NodeId(2), 128, b"x")
+    assert found.newer(NodeId(2), 0, 9) == [(64, b"a"), (128, b"x")]
