@@ -142,6 +142,14 @@ def one_vote_per_term(ledger: Ledger, news: News) -> None:
         require((node, directory) in ledger.bindings, "an unbound directory votes", voter=node, term=term)
 
 
+def who_does_not_count_does_not_campaign(ledger: Ledger, news: News) -> None:
+    """A directory campaigns once it is bound, and with an image that it does not know to be a bad one."""
+    for each in news.campaigns:
+        bound = (each.node, each.directory) in ledger.bindings
+        require(bound, "an unbound directory campaigns", node=each.node, term=each.term)
+        require(not each.image_is_bad, "a bad image campaigns", node=each.node, term=each.term)
+
+
 def sessions_are_whole(ledger: Ledger, news: News) -> None:
     """A leader fences a broker that it did not hear for a whole session; its activation counts as hearing."""
     for seen in news.seen:
@@ -178,5 +186,6 @@ INVARIANTS: tuple[Invariant, ...] = (
     answers_are_fresh,
     a_full_disk_takes_nothing,
     one_vote_per_term,
+    who_does_not_count_does_not_campaign,
     sessions_are_whole,
 )

@@ -13,6 +13,7 @@ from fencepost.controller.errors import ApiError, RequestTimedOut, StorageFull
 from fencepost.controller.migration import DIRECT_WRITERS
 from fencepost.controller.view import ImageHeader
 from fencepost.quorum.journal import NO_OP
+from fencepost.quorum.raft_log import CANDIDATE
 from fencepost.quorum.replica import Replica
 from fencepost.records.control import LeaderChange, Voters
 from fencepost.records.entry import Entry, decode_entry, decode_records
@@ -88,6 +89,16 @@ class Seen:
         return None if entry is None else (entry.controller_epoch, entry.proposer, entry.proposal)
 
 
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """A node votes for itself. ``image_is_bad``: it knew that before the event, and still does."""
+
+    node: NodeId
+    directory: uuid.UUID
+    term: Term
+    image_is_bad: bool
+
+
 @dataclass(slots=True)
 class News:
     """What one event added."""
@@ -98,11 +109,12 @@ class News:
     led: list[tuple[Term, NodeId]] = field(default_factory=list)
     committed: list[tuple[NodeId, int, LogIndex]] = field(default_factory=list)  # node, life, commit index
     votes: list[tuple[NodeId, uuid.UUID, Term, NodeId]] = field(default_factory=list)
+    campaigns: list[Campaign] = field(default_factory=list)
     facts: list[Fact] = field(default_factory=list)  # of partitions and transactional producers
 
     def __bool__(self) -> bool:
-        news = (self.seen, self.told, self.led, self.committed, self.votes, self.installed, self.facts)
-        return any(news)
+        news = (self.seen, self.told, self.led, self.committed, self.votes, self.campaigns, self.installed)
+        return any(news) or bool(self.facts)
 
 
 @dataclass(slots=True)
@@ -115,6 +127,8 @@ class Ledger:
     leaders: dict[Term, NodeId] = field(default_factory=dict)
     votes: dict[tuple[NodeId, uuid.UUID, Term], NodeId] = field(default_factory=dict)
     commit_index: dict[tuple[NodeId, int], LogIndex] = field(default_factory=dict)  # by node and life
+    campaigned: dict[NodeId, Term] = field(default_factory=dict)  # for which term each node did last
+    image_is_bad: dict[NodeId, bool] = field(default_factory=dict)  # as each node knew after its last event
     blocks: dict[Block, LogIndex] = field(default_factory=dict)  # in the committed log
     told_blocks: list[Block] = field(default_factory=list)  # ascending
     marks: dict[object, LogIndex] = field(default_factory=dict)
@@ -142,6 +156,7 @@ class Ledger:
     def started(self, node: NodeId, replica: Replica) -> None:
         """A process came up."""
         self.lives[node] = self.lives.get(node, 0) + 1
+        self.image_is_bad[node] = replica.watch.is_bad
         if replica.watch.is_bad:
             return  # as its image was found
         self.changed.discard(node)
@@ -156,6 +171,12 @@ class Ledger:
         life = self.lives[node]
         if self.commit_index.get((node, life)) != raft.commit_index:
             self.news.committed.append((node, life, raft.commit_index))
+        was_bad, is_bad = self.image_is_bad[node], replica.watch.is_bad
+        self.image_is_bad[node] = is_bad
+        if raft.role == CANDIDATE and self.campaigned.get(node) != raft.term:
+            self.campaigned[node] = raft.term
+            directory = replica.config.directory_id
+            self.news.campaigns.append(Campaign(node, directory, raft.term, was_bad and is_bad))
         if node in self.changed:
             return  # perhaps what binds voters cannot be read
         bound, unapplied = replica.electorate.bound(), replica.electorate._unapplied()

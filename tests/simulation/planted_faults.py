@@ -239,6 +239,14 @@ PLANTED: Final = (
         ("bad node", "mixed"),
     ),
     Planted(
+        "restored-from-anyone",
+        "a bad image takes the snapshot of a node whose digest a majority confirmed",
+        "quorum/image_watch.py",
+        "        return confirmed_at is not None and confirmed_at >= self._mark.version\n",
+        "        return True\n",
+        CHANGED,
+    ),
+    Planted(
         "campaigns-without-a-vote",
         "a node whose image is bad, or whose store is a new one, does not campaign",
         "quorum/replica.py",
