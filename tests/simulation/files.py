@@ -5,6 +5,7 @@ depend on them: it must start, name what differs, and never use a wrong byte.
 """
 
 import random
+import shutil
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,11 @@ PATTERNS: Final = (
 )
 KINDS: Final = ("bit", "bit", "bit", "torn", "zeros", "gone")
 ZEROS_MAX: Final = 512
+
+
+def lose_snapshots(directory: Path) -> None:
+    """The folder of a node's snapshots is gone."""
+    shutil.rmtree(directory / "snapshots", ignore_errors=True)
 
 
 def damage_file(directory: Path, rng: random.Random) -> str | None:

@@ -23,13 +23,13 @@ from fencepost.snapshots.rows import row_key
 TABLES: Final = (b"meta", b"image", b"journal", b"sums")
 
 
-def flip(directory: Path, rng: random.Random) -> str | None:
+def flip(directory: Path, rng: random.Random, tables: tuple[bytes, ...] = TABLES) -> str | None:
     """Damage the store of a node's directory; says what, None if there was nothing to damage."""
     if not (directory / "store" / "data.mdb").exists():
         return None
     env = lmdb.open(str(directory / "store"), max_dbs=8, map_size=1 << 40, sync=False)
     try:
-        table = rng.choice(TABLES)
+        table = rng.choice(tables)
         db = env.open_db(table)
         with env.begin(write=True, db=db) as txn:
             keys = [bytes(key) for key in txn.cursor().iternext(keys=True, values=False)]

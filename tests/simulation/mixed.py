@@ -18,7 +18,7 @@ from fencepost.controller.groups.syncing import SyncGroup
 from fencepost.records.levels import LEVEL_MAX
 from fencepost.records.types import NodeId
 from tests.simulation.coordinator import Coordinator, Told
-from tests.simulation.files import damage_file
+from tests.simulation.files import damage_file, lose_snapshots
 from tests.simulation.flips import flip
 from tests.simulation.groups import GroupVoter, Readers
 from tests.simulation.invariants import Violation
@@ -101,12 +101,16 @@ class BadNode(WithTopics):
         self.agenda.after(self.rng.uniform(*DAMAGE_S), self._damage)
         bad = self.bad
         bad.kill(power_loss=self.rng.random() < 0.3)
-        kind = self.rng.choice(("flip", "tear", "lost flush", "file", "file"))
+        kind = self.rng.choice(("flip", "tear", "lost flush", "file", "file", "image and snapshots"))
         if kind == "file":
             what = damage_file(bad.directory, self.rng)
             bad.files_damaged = bad.files_damaged or what is not None
         elif kind == "flip":
             what = flip(bad.directory, self.rng)
+        elif kind == "image and snapshots":  # nothing is left to make the image of
+            lose_snapshots(bad.directory)
+            bad.files_damaged = True
+            what = flip(bad.directory, self.rng, (b"image",))
         else:
             what = bad.earlier.tear() if kind == "tear" else bad.earlier.bring_back()
         if what is not None:

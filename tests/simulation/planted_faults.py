@@ -96,7 +96,7 @@ PLANTED: Final = (
         "quorum/opened_store.py",
         "    if applied + 1 < first:\n",
         "    if False:\n",
-        STORE,
+        ("bad node",),
     ),
     Planted(
         "older-store-believed",
