@@ -27,9 +27,10 @@ def open_store(directory: Path, *, sync: bool, log: FilteringBoundLogger) -> Sto
     """The store of a node's directory, made if there is none. Raises StoreInUse."""
     directory.mkdir(parents=True, exist_ok=True)
     store = Store.open(directory / "store", sync=sync)
+    verdict = store.verify_image()  # the seal says which rows are the image's
     if store.forget_lost_image():
         log.error("image_lost", store=str(directory / "store"))
-    elif store.verify_image() is Verdict.DAMAGED:
+    elif verdict is Verdict.DAMAGED:
         store.forget_image()
         if store.meta_get(TRUST) is None:
             store.meta_delete(BAD)  # it is gone, and what follows is made of the journal

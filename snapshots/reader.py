@@ -14,7 +14,16 @@ from fencepost.controller.view import ImageHeader, Table
 from fencepost.records.invariant import CorruptData
 from fencepost.records.logged import ENTRY_COST_MAX
 from fencepost.records.types import LogIndex, Term
-from fencepost.snapshots.rows import TABLES, Row, as_bytes, decode_header, row_key, scan_rows, table_prefix
+from fencepost.snapshots.rows import (
+    TABLES,
+    Row,
+    as_bytes,
+    decode_generation,
+    decode_header,
+    row_key,
+    scan_rows,
+    table_prefix,
+)
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -34,8 +43,7 @@ class Reader:
         self._meta_db = meta_db
         self._image_db = image_db
         self._journal_db = journal_db
-        raw = as_bytes(txn.get(b"generation", db=meta_db))
-        self._generation = 0 if raw is None else msgspec.msgpack.decode(raw, type=int)
+        self._generation = decode_generation(as_bytes(txn.get(b"generation", db=meta_db)))
         self.header = decode_header(as_bytes(txn.get(b"header", db=meta_db)))
         self.room = ENTRY_COST_MAX
 

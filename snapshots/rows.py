@@ -5,7 +5,7 @@ Key     generation u32 | length of the table's name u8 | name | the row's own ke
 
 import struct
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -52,6 +52,7 @@ _TABLES: Final[tuple[Table[Any, Any], ...]] = (
 TABLES: Final[dict[str, Table[Any, Any]]] = {table.name: table for table in _TABLES}
 
 Row = tuple[str, bytes, bytes]  # table name, encoded key, encoded value
+Generation = Annotated[int, msgspec.Meta(ge=0, lt=2**32 - 1)]  # the next one is a u32, too
 
 _GENERATION: Final = struct.Struct(">I")
 _PREFIX: Final = struct.Struct(">IB")  # generation, length of the table's name
@@ -93,6 +94,14 @@ def table_prefix(generation: int, name: str) -> bytes:
 def row_key(generation: int, name: str, key: bytes) -> bytes:
     """The key of one row."""
     return table_prefix(generation, name) + key
+
+
+def decode_generation(raw: bytes | None) -> int:
+    """The generation as it is stored; the first one where that is none, or no number that one can have."""
+    try:
+        return 0 if raw is None else msgspec.msgpack.decode(raw, type=Generation)
+    except msgspec.DecodeError:
+        return 0  # the image's sum does not fit then
 
 
 def decode_header(raw: bytes | None) -> ImageHeader:

@@ -32,9 +32,9 @@ from fencepost.snapshots.rows import (
     TABLES,
     Row,
     as_bytes,
+    decode_generation,
     decode_header,
     row_key,
-    scan_rows,
 )
 from fencepost.snapshots.scrub import Scrub
 from fencepost.snapshots.store_pages import require_sound_pages
@@ -48,7 +48,7 @@ from fencepost.snapshots.sums import (
     judge,
     read_seal,
     row_hash,
-    sum_of,
+    sum_of_image,
 )
 
 READERS_MAX: Final = 32
@@ -84,7 +84,7 @@ class Store:
         self.scrub = Scrub()
         self._filled_sum = 0  # of the generation that a snapshot fills
         self._must_seal = False
-        self.generation = self._meta_int("generation", 0)
+        self.generation = decode_generation(self.meta_get("generation"))
         self.sums_hold = True  # of the journal's entries; not where an earlier version wrote last
         self.image = Image(self, self._header())
 
@@ -124,9 +124,9 @@ class Store:
             for name in seal.meta.keys() | meta.keys():
                 if seal.meta.get(name, meta.get(name)) != meta.get(name):
                     self.meta_put(name, seal.meta[name])
-            self.generation = self._meta_int("generation", 0)
+            self.generation = decode_generation(self.meta_get("generation"))
             self.image = Image(self, self._header())
-        self.rows_sum = sum_of(scan_rows(self.txn, self.image_db, struct.pack(">I", self.generation)))
+        self.rows_sum = sum_of_image(self.txn, self.image_db, self.generation)
         verdict = judge(seal, Seal(meta, self.rows_sum))
         self.sums_hold = verdict is not Verdict.UNSEALED
         self._must_seal = seal is None or not self.sums_hold
@@ -223,13 +223,6 @@ class Store:
         self.txn.delete(name.encode(), db=self.meta_db)
         self.dirty = True
         self._must_seal = self._must_seal or name not in NOT_SEALED
-
-    def _meta_int(self, name: str, default: int) -> int:
-        raw = self.meta_get(name)
-        try:
-            return default if raw is None else msgspec.msgpack.decode(raw, type=int)
-        except msgspec.DecodeError:
-            return default  # the image's sum does not fit then
 
     def _header(self) -> ImageHeader:
         """Of the image; where it does not decode that of no image, which no seal has."""

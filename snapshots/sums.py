@@ -12,10 +12,8 @@ Earlier   versions read past all of this, and write without it. A header and an 
 """
 
 import enum
-import struct
-from collections.abc import Iterable
 from hashlib import blake2b
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 from crc32c import crc32c
@@ -35,7 +33,11 @@ SUM_BYTES: Final = 16
 MODULUS: Final = 1 << 8 * SUM_BYTES
 GENERATION_BYTES: Final = 4
 """Of a row's key in the store: it is not hashed."""
-_LENGTH: Final = struct.Struct(">H")
+KEY_BYTES_MAX: Final = 511  # LMDB's
+_LENGTHS: Final = tuple(
+    max(0, size - GENERATION_BYTES).to_bytes(2, "big") for size in range(KEY_BYTES_MAX + 1)
+)
+"""What a row's hash begins with, by its key's length in the store: the length without the generation."""
 
 
 class StoreDamaged(Exception):
@@ -90,20 +92,23 @@ def judge(seal: Seal | None, now: Seal) -> Verdict:
 
 def row_hash(key: bytes, value: bytes) -> int:
     """Of one row; ``key`` as it lies in the store."""
-    content = _hashed(key[GENERATION_BYTES:], value)
+    content = b"".join((_LENGTHS[len(key)], key[GENERATION_BYTES:], value))
     return int.from_bytes(blake2b(content, digest_size=SUM_BYTES).digest(), "big")
 
 
-def sum_of(rows: Iterable[tuple[bytes, bytes]]) -> int:
-    """Of rows by their keys in the store without the generation. A start takes some 2 us for each."""
-    total, digest, number = 0, blake2b, int.from_bytes
-    for key, value in rows:
-        total += number(digest(_hashed(key, value), digest_size=SUM_BYTES).digest(), "big")
+def sum_of_image(txn: Any, db: Any, generation: int) -> int:
+    """Of a generation's rows in the store; ``txn`` is lmdb's. A start takes some 1 us for each."""
+    cursor = txn.cursor(db=db)
+    if not cursor.set_range(generation.to_bytes(GENERATION_BYTES, "big")):
+        return 0
+    end = (generation + 1).to_bytes(GENERATION_BYTES, "big")
+    total, digest, number, lengths, at = 0, blake2b, int.from_bytes, _LENGTHS, GENERATION_BYTES
+    for key, value in cursor.iternext():
+        if key >= end:
+            break
+        content = lengths[len(key)] + key[at:] + value
+        total += number(digest(content, digest_size=SUM_BYTES).digest(), "big")
     return total % MODULUS
-
-
-def _hashed(key: bytes, value: bytes) -> bytes:
-    return b"".join((_LENGTH.pack(len(key)), key, value))
 
 
 def require_sealed(reader: Reader) -> None:

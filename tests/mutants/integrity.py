@@ -9,6 +9,7 @@ VALUES: Final = TESTS + "test_a_flipped_byte_of_a_value_is_never_believed"
 OF_BROKER: Final = "tests/broker/test_partitions.py::"
 CLEAN_END: Final = OF_BROKER + "test_a_clean_end_is_recorded_until_logs_are_opened_again"
 OF_VOTER: Final = "tests/quorum/test_clean_shutdown.py::"
+SUMS: Final = "tests/snapshots/test_sums.py::"
 STORMS: Final = "tests/simulation/test_flip_storms.py::test_damaged_stores_give_no_wrong_answer"
 
 OLDER: Final = "tests/quorum/test_older_store.py::"
@@ -91,17 +92,42 @@ INTEGRITY: Final = (
         "integrity-image-believed",
         "an image whose rows do not have the sealed sum is forgotten",
         "quorum/opened_store.py",
-        "    elif store.verify_image() is Verdict.DAMAGED:\n",
-        "    elif store.verify_image() is None:\n",
+        "    elif verdict is Verdict.DAMAGED:\n",
+        "    elif verdict is None:\n",
         (VALUES + "[image]", TESTS + "test_swapped_rows_are_never_believed", STORMS),
     ),
     Mutant(
         "integrity-keys-not-hashed",
         "a row's key is under the sum",
         "snapshots/sums.py",
-        '    return b"".join((_LENGTH.pack(len(key)), key, value))\n',
-        "    return value\n",
-        (TESTS + "test_a_row_that_is_gone_or_has_another_key_is_never_believed",),
+        '    content = b"".join((_LENGTHS[len(key)], key[GENERATION_BYTES:], value))\n',
+        "    content = value\n",
+        (SUMS + "test_the_sum_is_that_of_the_rows_whatever_was_written",),
+    ),
+    Mutant(
+        "integrity-keys-not-read",
+        "a start sums the rows as they were summed when they were written",
+        "snapshots/sums.py",
+        "        content = lengths[len(key)] + key[at:] + value\n",
+        "        content = lengths[len(key)] + value\n",
+        (SUMS + "test_the_sum_is_that_of_the_rows_whatever_was_written",),
+    ),
+    Mutant(
+        "integrity-another-generation-believed",
+        "which generation the image is, the seal says",
+        "quorum/opened_store.py",
+        "    verdict = store.verify_image()  # the seal says which rows are the image's\n"
+        "    if store.forget_lost_image():\n",
+        "    is_lost = store.forget_lost_image()\n    verdict = store.verify_image()\n    if is_lost:\n",
+        (TESTS + "test_a_generation_that_changed_is_put_right_by_the_seal[40]",),
+    ),
+    Mutant(
+        "integrity-any-number-is-a-generation",
+        "a generation that no image can have is none",
+        "snapshots/rows.py",
+        "        return 0 if raw is None else msgspec.msgpack.decode(raw, type=Generation)\n",
+        "        return 0 if raw is None else msgspec.msgpack.decode(raw, type=int)\n",
+        (TESTS + "test_without_a_seal_an_image_of_another_generation_is_made_again[ff]",),
     ),
     Mutant(
         "integrity-meta-not-restored",

@@ -359,6 +359,8 @@ def test_a_divergence_that_a_later_entry_covers_up_is_found(rig: Rig) -> None:
 
 def test_a_report_that_was_lost_with_its_connection_comes_again(rig: Rig) -> None:
     covered_up(rig, 1, late=3, by=1000)
+    rig.heartbeat(1)
+    rig.deliver(1, 3)
     rig.disconnect(3)
     rig.connect(3)
     rig.settle()

@@ -2,19 +2,27 @@
 
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import lmdb
 import pytest
 
 import fencepost.quorum.snapshotter
+from fencepost.controller.brokers import BROKERS
 from fencepost.controller.producer_ids import PRODUCER_IDS
+from fencepost.controller.view import ImageHeader
+from fencepost.quorum.opened_store import open_store
+from fencepost.records.types import ImageVersion
 from fencepost.snapshots.image import image_digest
 from fencepost.snapshots.sums import StoreDamaged
+from tests.quorum.clients import Silence
 from tests.quorum.conftest import MakeRig
 from tests.quorum.rig import Rig
 from tests.quorum.test_lost_image import INTERVAL, advance
 
 TABLES = (b"meta", b"image", b"journal", b"sums")
+QUIET: Any = Silence()
 
 
 @pytest.fixture
@@ -101,6 +109,33 @@ def test_a_row_that_is_gone_or_has_another_key_is_never_believed(led: Rig) -> No
         for rows in (rest, {**rest, moved: value}):
             put_back(led, {**whole, b"image": rows})
             assert outcome(led) == "right", key
+
+
+@pytest.mark.parametrize("value", [b"\x40", b"\xff", b"\xcf" + b"\xff" * 8], ids=bytes.hex)
+def test_without_a_seal_an_image_of_another_generation_is_made_again(led: Rig, value: bytes) -> None:
+    content = stored(led)
+    content[b"meta"][b"generation"] = value
+    del content[b"meta"][b"image.seal"]
+    put_back(led, content)
+    assert outcome(led) == "right"
+
+
+@pytest.mark.parametrize("value", [b"\x40", b"\xff", b"\xc1"], ids=bytes.hex)
+def test_a_generation_that_changed_is_put_right_by_the_seal(tmp_path: Path, value: bytes) -> None:
+    """Of an image that a snapshot became: no row is of another generation, and nothing else has them."""
+    store = open_store(tmp_path, sync=False, log=QUIET)
+    generation = store.fresh_generation()
+    store.put_rows(generation, [(BROKERS.name, bytes(8), b"a row")])
+    store.flip(generation, ImageHeader(version=ImageVersion(9)))
+    store.close()
+    env = lmdb.open(str(tmp_path / "store"), max_dbs=8, map_size=1 << 40)
+    with env.begin(write=True, db=env.open_db(b"meta")) as txn:
+        assert txn.get(b"generation") == b"\x01"
+        txn.put(b"generation", value)
+    env.close()
+    store = open_store(tmp_path, sync=False, log=QUIET)
+    assert (store.generation, store.image.header.version) == (generation, 9)
+    store.close()
 
 
 def test_an_entry_that_is_gone_is_a_lost_store(led: Rig) -> None:

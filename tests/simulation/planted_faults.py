@@ -70,8 +70,8 @@ PLANTED: Final = (
         "image-believed",
         "an image whose rows are not those that were sealed is made again",
         "quorum/opened_store.py",
-        "    elif store.verify_image() is Verdict.DAMAGED:\n",
-        "    elif store.verify_image() is None:\n",
+        "    elif verdict is Verdict.DAMAGED:\n",
+        "    elif verdict is None:\n",
         STORE,
     ),
     Planted(
@@ -237,14 +237,6 @@ PLANTED: Final = (
         "        if (actual, found) != (size, sha256):\n",
         "        if False:\n",
         ("bad node", "mixed"),
-    ),
-    Planted(
-        "restored-from-anyone",
-        "a bad image takes the snapshot of a node whose digest a majority confirmed",
-        "quorum/image_watch.py",
-        "        return confirmed_at is not None and confirmed_at >= self._mark.version\n",
-        "        return True\n",
-        CHANGED,
     ),
     Planted(
         "campaigns-without-a-vote",
