@@ -21,12 +21,15 @@ _FIRST: Final = (
     "sequences.gap", "sequences.duplicate", "integrity.leader_epoch", "offsets.overlap", "offsets.hole",
 )  # fmt: skip
 
+_UNREAD: Final = ("integrity.crc", "integrity.unreadable")
+
 Link = Callable[[Found, Found], bool]
 
 
 def join(findings: list[Found]) -> None:
     """Set the cause of those that are another's."""
     _by_place(findings)
+    _by_offset(findings)
     _by_decision(findings)
     _by_coordinator_epoch(findings)
     _by_state(findings)
@@ -72,6 +75,15 @@ def _by_place(findings: list[Found]) -> None:
             for row in ranked:
                 if row is not first:
                     row["cause"] = first["id"]
+
+
+def _by_offset(findings: list[Found]) -> None:
+    """What cannot be read at one offset in several copies of a log is one finding."""
+    first: dict[tuple[Any, ...], Found] = {}
+    for row in findings:
+        if name_of(row) in _UNREAD and row["cause"] is None and row["offset"] is not None:
+            cause = first.setdefault((row["topic"], row["partition"], row["offset"]), row)
+            row["cause"] = None if cause is row else cause["id"]
 
 
 def _by_decision(findings: list[Found]) -> None:

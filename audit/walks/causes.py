@@ -172,6 +172,11 @@ def _is_the_hole(cause: Found, row: Found) -> bool:
     return bool(row["offset"] > (cause.get("since_offset") or -1))
 
 
+def _behind_hole(cause: Found, row: Found) -> bool:
+    """A batch whose offset is too high is where its leader epoch is not said to begin."""
+    return alike.same("topic", "partition")(cause, row) and bool(row["offset"] == cause["end_offset"])
+
+
 def _in_hole(cause: Found, row: Found) -> bool:
     since = row.get("since_offset")
     return alike.same("topic", "partition")(cause, row) and (since is None or cause["offset"] > since)
@@ -261,6 +266,7 @@ _LINKS: Final = (
     _Rule(("hanging.orphan", "markers.late"), _BESIDE, _PARTITION_AND_PRODUCER),
     _Rule(("markers.late",), _BESIDE, alike.same("topic", "partition")),
     _Rule(("hanging.orphan",), ("integrity.index",), _holds_back),
+    _Rule(("offsets.hole",), ("integrity.leader_epochs",), _behind_hole),
     _Rule(("replicas.start",), (*_OF_PAIRS, "replicas", "offsets", "integrity.leader_epochs", *_BESIDE),
           alike.same("topic", "partition")),
     _Rule(("epochs.coordinator",), _BESIDE, _PARTITION_AND_PRODUCER),

@@ -8,9 +8,8 @@ MARKERS: Final = "tests/audit/walks/test_markers.py::test_what_is_found_of_marke
 WITHOUT_A_HOLE: Final = MARKERS + "[a-marker-is-missing-without-a-hole-sizes0]"
 NOTHING_WILL_END: Final = MARKERS + "[data-that-nothing-will-end-where-both-logs-were-compacted-sizes0]"
 ENDS_BEFORE: Final = MARKERS + "[a-copy-that-ends-before-a-marker-and-the-transaction-behind-it-sizes0]"
-STABLE: Final = (
-    "tests/audit/walks/test_causes.py::test_what_is_open_explains_the_stable_offsets_of_aborts_behind_it"
-)
+CAUSES: Final = "tests/audit/walks/test_causes.py::"
+STABLE: Final = CAUSES + "test_what_is_open_explains_the_stable_offsets_of_aborts_behind_it"
 
 AUDIT_ALIGN: Final = (
     Mutant(
@@ -68,5 +67,29 @@ AUDIT_ALIGN: Final = (
         'and bool((row["offset"] or -1) > cause["offset"])\n',
         "\n",
         (STABLE,),
+    ),
+    Mutant(
+        "each-unread-copy-by-itself",
+        "what no copy can read at one offset is one finding",
+        "audit/walks/alike.py",
+        "    _by_offset(findings)\n",
+        "",
+        (CAUSES + "test_what_no_copy_can_read_at_one_offset_is_one_finding",),
+    ),
+    Mutant(
+        "all-unread-bytes-as-one",
+        "bytes that cannot be read at two offsets are two findings",
+        "audit/walks/alike.py",
+        '(row["topic"], row["partition"], row["offset"])',
+        '(row["topic"], row["partition"])',
+        (CAUSES + "test_what_no_copy_can_read_at_one_offset_is_one_finding",),
+    ),
+    Mutant(
+        "leader-epochs-behind-a-hole-by-themselves",
+        "a batch whose offset is too high is where no leader epoch is said to begin",
+        "audit/walks/causes.py",
+        '    _Rule(("offsets.hole",), ("integrity.leader_epochs",), _behind_hole),\n',
+        "",
+        (CAUSES + "test_a_batch_too_far_ahead_is_where_its_leader_epoch_does_not_begin",),
     ),
 )

@@ -11,6 +11,7 @@ from tests.audit.faults import blocks, files, producers, states
 from tests.audit.faults.coordinators import COORDINATORS
 from tests.audit.faults.copies import COPIES
 from tests.audit.faults.displaced import DISPLACED
+from tests.audit.faults.elsewhere import ELSEWHERE
 from tests.audit.faults.extra import EXTRA
 from tests.audit.faults.fault import Ground, NoPlace, Planted
 from tests.audit.faults.groups import BEYOND_GROUPS, GROUPS
@@ -92,6 +93,7 @@ BEYOND: Final[Mapping[str, Mapping[str, Plant]]] = {
     **BEYOND_GROUPS,
     **DISPLACED,
     **STATE_RECORDS,
+    **ELSEWHERE,
 }
 """Further kinds: of markers and data, of single batches, of the coordinator, of copies, of side files."""
 

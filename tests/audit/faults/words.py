@@ -85,4 +85,11 @@ WORDS: Final = {
     "block of another length": "A block of producer ids ends far above where the next ones end.",
     "block of another epoch": "A block of producer ids is of a broker's epoch that was over, or never was.",
     "offset outside its transaction": "An offset of an aborted transaction is not marked as transactional.",
+    "phantom transaction": "A transaction, data and marker, of which the coordinator knows nothing.",
+    "marker's batch": "A marker's batch has another number of records than one.",
+    "compacted topic": "On a compacted topic, data that nothing ends, or a marker of another epoch.",
+    "zeros": "A sector of 512 bytes within a file is zeros, on one node or on each.",
+    "empty file": "A file in the middle of a partition has no bytes.",
+    "one copy": "One copy has a batch twice, or from one batch on offsets that are one above.",
+    "offset ahead": "The last batch of a partition says an offset a thousand above.",
 }

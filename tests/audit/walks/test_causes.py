@@ -101,6 +101,27 @@ def test_what_is_open_explains_the_stable_offsets_of_aborts_behind_it() -> None:
     assert causes == {hangs["id"]: None, before["id"]: None, behind["id"]: hangs["id"]}
 
 
+def test_what_no_copy_can_read_at_one_offset_is_one_finding() -> None:
+    at: Row = {"topic": "orders", "partition": 0}
+    rows = [
+        found("integrity", "crc", "a", **at, offset=offset, node=node, path=f"n{node}", position=offset)
+        for node, offset in ((1, 5), (2, 5), (2, 9))
+    ]
+    causes = {row["id"]: row["cause"] for row in grouped(rows)}
+    assert causes == {rows[0]["id"]: None, rows[1]["id"]: rows[0]["id"], rows[2]["id"]: None}
+
+
+def test_a_batch_too_far_ahead_is_where_its_leader_epoch_does_not_begin() -> None:
+    at: Row = {"topic": "orders", "partition": 0}
+    hole = found("offsets", "hole", "a", **at, offset=7, end_offset=1007)
+    epochs = [
+        found("integrity", "leader_epochs", "b", **at, offset=each, path=f"p{each}", position=0)
+        for each in (1007, 1100)
+    ]
+    causes = {row["id"]: row["cause"] for row in grouped([*epochs, hole])}
+    assert causes == {hole["id"]: None, epochs[0]["id"]: hole["id"], epochs[1]["id"]: None}
+
+
 def test_findings_of_the_same_id_are_one() -> None:
     row = found("ids", "shared", "said", producer_id=4)
     assert len(grouped([row, dict(row)])) == 1
