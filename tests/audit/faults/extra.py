@@ -46,8 +46,10 @@ def marker_of_no_producer(ground: Ground) -> Planted:
         if known.get(producer_id, NEVER) <= now.producer_epoch
     ]
     producer_id, epoch = ground.choose(others)
+    place = ground.choose(_until_epoch_ends(log, sample))
+    ground.follow_coordinators()
     raw = edited(sample.raw, producer_id=producer_id, epoch=epoch)
-    entry = insert(log, ground.choose(_until_epoch_ends(log, sample)), raw, RENUMBERED)
+    entry = insert(log, place, raw, RENUMBERED)
     said = f"{_name(log)} got {_batch(entry)}, which has no transaction there"
     return _planted(ground, log, entry, "markers", {"without_transaction"}, said)
 
@@ -64,6 +66,7 @@ def orphan(ground: Ground) -> Planted:
         return is_ended and entry is own[-1] and entry.is_marker
 
     log, marker = _entry(ground, fits)
+    ground.follow_coordinators()
     own = [each for each in log.entries if each.is_data and each.producer == marker.producer]
     sample = own[-1] if own else next(each for each in log.entries if each.is_data)
     header = sample.header

@@ -57,6 +57,7 @@ class Ground:
     _unbroken_ms: int | None = None
     _relied_on: set[str] = field(default_factory=set)
     _broken: set[str] = field(default_factory=set)
+    _is_followed: bool = False
     _producers: set[int] = field(default_factory=set)
     _entries: list[Entry] = field(default_factory=list)
 
@@ -100,6 +101,14 @@ class Ground:
         if topic in self._relied_on | self._broken:
             raise NoPlace
         self._broken.add(topic)
+
+    def follow_coordinators(self) -> None:
+        """The fault is what a producer wrote after its coordinator's last word. Raises NoPlace: another is
+        that, too, and of two producers it is what a coordinator's log leaves that lost its end.
+        """
+        if self._is_followed:
+            raise NoPlace
+        self._is_followed = True
 
     def take(
         self,

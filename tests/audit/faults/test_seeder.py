@@ -92,6 +92,13 @@ def test_the_other_replicas_of_a_changed_log_are_no_place_for_a_second_fault(our
     assert ground.partitions() == []
 
 
+def test_one_producer_at_most_writes_after_its_coordinators_last_word(ours: Path) -> None:
+    ground = Ground(Tree.read(ours), Random(1))
+    ground.follow_coordinators()
+    with pytest.raises(NoPlace):
+        ground.follow_coordinators()
+
+
 @pytest.mark.parametrize("name", harmless.HARMLESS)
 def test_what_is_harmless_leaves_sound_logs(name: str, ours: Path, kafkas: Path, tmp_path: Path) -> None:
     done = []
