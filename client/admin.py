@@ -87,6 +87,15 @@ _LATER: Final = frozenset(
     )
 )
 
+_MOVED: Final = frozenset(
+    (
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    )
+)
+"""In a row of an answer: nothing was done, and the node that coordinates now does it."""
+
 
 class Admin:
     """Looks at and changes a cluster. ``async with Admin("localhost:9092") as admin: ...``
@@ -185,14 +194,24 @@ class Admin:
 
     async def describe_group(self, group_id: str) -> DescribedGroup:
         """A group and its members."""
-        answer = await self._group(group_id, DESCRIBE_GROUPS, DescribeGroups((group_id,)))
+        answer = await self._group(
+            group_id,
+            DESCRIBE_GROUPS,
+            DescribeGroups((group_id,)),
+            lambda answer: [each.error_code for each in answer.groups],
+        )
         (described,) = answer.groups
         _require_done(described.error_code, f"group {group_id!r}")
         return described
 
     async def delete_group(self, group_id: str) -> None:
         """Forget a group without members, and its offsets."""
-        answer = await self._group(group_id, DELETE_GROUPS, DeleteGroups((group_id,)))
+        answer = await self._group(
+            group_id,
+            DELETE_GROUPS,
+            DeleteGroups((group_id,)),
+            lambda answer: [code for _, code in answer.results],
+        )
         for _, code in answer.results:
             _require_done(code, f"group {group_id!r}")
 
@@ -206,7 +225,9 @@ class Admin:
     async def delete_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
         """Forget what a group committed of partitions that none of its members reads."""
         request = DeleteOffsets(group_id, tuple((each.topic, each.partition) for each in sorted(partitions)))
-        answer = await self._group(group_id, OFFSET_DELETE, request)
+        answer = await self._group(
+            group_id, OFFSET_DELETE, request, lambda answer: [each.code for each in answer.rows]
+        )
         for row in answer.rows:
             _require_done(row.code, f"group {group_id!r}, {row.topic}-{row.partition}")
 
@@ -226,7 +247,10 @@ class Admin:
     async def describe_transaction(self, transactional_id: str) -> DescribedTransaction:
         """The state of one transactional id."""
         answer = await self._transaction(
-            transactional_id, DESCRIBE_TRANSACTIONS, DescribeTransactions((transactional_id,))
+            transactional_id,
+            DESCRIBE_TRANSACTIONS,
+            DescribeTransactions((transactional_id,)),
+            lambda answer: [each.error_code for each in answer.transactions],
         )
         (described,) = answer.transactions
         _require_done(described.error_code, f"transactional id {transactional_id!r}")
@@ -308,16 +332,29 @@ class Admin:
 
         return await self._retried(ask_all, what)
 
-    async def _group(self, group_id: str, api: Api[Q, R], request: Q) -> R:
-        return await self._coordinated(GROUP, group_id, api, request)
+    async def _group(
+        self, group_id: str, api: Api[Q, R], request: Q, codes_of: Callable[[R], Iterable[int]]
+    ) -> R:
+        return await self._coordinated(GROUP, group_id, api, request, codes_of)
 
-    async def _transaction(self, transactional_id: str, api: Api[Q, R], request: Q) -> R:
-        return await self._coordinated(TRANSACTION, transactional_id, api, request)
+    async def _transaction(
+        self,
+        transactional_id: str,
+        api: Api[Q, R],
+        request: Q,
+        codes_of: Callable[[R], Iterable[int]] = lambda _: (),
+    ) -> R:
+        return await self._coordinated(TRANSACTION, transactional_id, api, request, codes_of)
 
-    async def _coordinated(self, key_type: int, key: str, api: Api[Q, R], request: Q) -> R:
+    async def _coordinated(
+        self, key_type: int, key: str, api: Api[Q, R], request: Q, codes_of: Callable[[R], Iterable[int]]
+    ) -> R:
+        def moved(answer: R) -> int:
+            return next((code for code in codes_of(answer) if code in _MOVED), ErrorCode.NONE)
+
         try:
             coordinator = Coordinator(self._network, key_type, key)
-            return await coordinator.call(api, request, timeout_s=self._timeout_s)
+            return await coordinator.call(api, request, timeout_s=self._timeout_s, code_of=moved)
         except ApiError as error:
             raise refused(number_of(error), f"{api.name} of {key!r}: {error}") from error
 

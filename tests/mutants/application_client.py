@@ -25,6 +25,16 @@ APPLICATION_CLIENT: Final = (
         ),
     ),
     Mutant(
+        "client-coordinator-moved-in-a-row",
+        "a refusal in a row of an answer, that another node coordinates, is requested again there",
+        "client/admin.py",
+        "            return next((code for code in codes_of(answer) if code in _MOVED), ErrorCode.NONE)\n",
+        "            return ErrorCode.NONE\n",
+        (
+            "tests/client/test_coordinator_moves.py::test_a_row_that_names_another_coordinator_is_requested_again",
+        ),
+    ),
+    Mutant(
         "client-unknown-skipped",
         "a batch that may be written is never given up while its producer lives",
         SENDER,
