@@ -50,6 +50,7 @@ def test_zookeeper_stops_at_each_call_of_a_command(number: int) -> None:
         is_done = port.left > 0
         assert (world.bench.row.phase is phase) is not bool(refused)
         assert not refused or "ZooKeeper does not answer: stopped" in refused
+        assert refused or calls > 0, "it was done without any answer"
         port.down = "stopped"
         status = world.bench.run("status")
         assert status.ways or world.bench.row.phase is Phase.FINALIZED
