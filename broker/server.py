@@ -34,6 +34,7 @@ from fencepost.controller.groups.tables import is_key
 from fencepost.records.types import NodeId
 from fencepost.wire.client import ControllerClient
 from fencepost.wire.dispatch import Api, Context, Endpoint, Q, R, Reply, Service, served
+from fencepost.wire.errors import MismatchedEndpointType
 from fencepost.wire.k03_metadata import METADATA
 from fencepost.wire.k08_offset_commit import OFFSET_COMMIT
 from fencepost.wire.k09_offset_fetch import OFFSET_FETCH
@@ -76,6 +77,7 @@ from fencepost.wire.k60_describe_cluster import (
     DESCRIBE_CLUSTER,
     DescribeCluster,
     DescribeClusterAnswer,
+    require_known_type,
 )
 from fencepost.wire.k64_unregister_broker import UNREGISTER_BROKER
 from fencepost.wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
@@ -215,8 +217,9 @@ class BrokerServer:
     def _describe_cluster(
         self, request: DescribeCluster, context: Context, reply: Reply[DescribeClusterAnswer]
     ) -> None:
+        require_known_type(request)
         if request.endpoint_type != BROKERS:
-            raise InvalidRequest("this listener knows brokers; ask a controller's listener for controllers")
+            raise MismatchedEndpointType("this listener knows brokers; a controller's knows controllers")
         picture = self._cache.picture(context.listener)
         reply(
             DescribeClusterAnswer(

@@ -28,6 +28,7 @@ from fencepost.wire.k60_describe_cluster import (
     ClusterNode,
     DescribeCluster,
     DescribeClusterAnswer,
+    require_known_type,
 )
 from fencepost.wire.k20055_move_leader import MOVE_LEADER, MoveLeader, MovesLeader
 
@@ -104,8 +105,10 @@ class QuorumServer:
     ) -> None:
         """API key 60. Controllers: what this node knows, at once. Brokers: a linearizable read.
 
-        As in Kafka nothing is required of the principal.
+        Ours: nothing is required of the principal; brokers are shown, too, as a broker finds the others so
+        (Kafka: MISMATCHED_ENDPOINT_TYPE).
         """
+        require_known_type(request)
         if request.endpoint_type == CONTROLLERS:
             reply(self._controllers_answer())
         else:

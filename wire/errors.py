@@ -34,6 +34,18 @@ class SaslAuthenticationFailed(ApiError):
     code = ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
+class MismatchedEndpointType(ApiError):
+    """The request is about controllers, and its listener is for brokers' clients."""
+
+    code = ErrorCode.MISMATCHED_ENDPOINT_TYPE
+
+
+class UnsupportedEndpointType(ApiError):
+    """The request is about what is neither brokers nor controllers."""
+
+    code = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+
+
 class UnlistedError(ApiError):
     """A Kafka error code that this project never answers with itself. ``number`` is the code."""
 
@@ -98,7 +110,13 @@ def sendable(text: str) -> str:
 def _kinds() -> dict[int, type[ApiError]]:
     listed = (*vars(acl_errors).values(), *vars(errors).values(), *vars(group_errors).values())
     known = [kind for kind in listed if isinstance(kind, type) and issubclass(kind, ApiError)]
-    own: list[type[ApiError]] = [UnsupportedSaslMechanism, IllegalSaslState, SaslAuthenticationFailed]
+    own: list[type[ApiError]] = [
+        UnsupportedSaslMechanism,
+        IllegalSaslState,
+        SaslAuthenticationFailed,
+        MismatchedEndpointType,
+        UnsupportedEndpointType,
+    ]
     by_code = {kind.code: kind for kind in (*known, *own) if kind is not ApiError}
     by_code[ErrorCode.UNKNOWN_SERVER_ERROR] = errors.UnknownServerError  # several say "-1"
     return {int(code): kind for code, kind in by_code.items()}

@@ -1,6 +1,6 @@
 """DescribeCluster, API key 60, versions 0-2: the cluster id, who controls it, and its nodes.
 
-1   endpoint_type: 1 the brokers, 2 the controllers (KIP-919)
+1   endpoint_type: 1 the brokers, 2 the controllers (KIP-919); version 0 means the brokers
 2   include_fenced_brokers, is_fenced
 
 Ours    a tagged field of the request, 1000, ``listener_name``: the addresses of that listener are requested.
@@ -16,7 +16,7 @@ from fencepost.records.types import NodeId
 from fencepost.records.varint import unsigned
 from fencepost.wire.cursor import Reader, read
 from fencepost.wire.dispatch import BROKER, CONTROLLER, Api
-from fencepost.wire.errors import message_of, raise_for
+from fencepost.wire.errors import UnsupportedEndpointType, message_of, raise_for
 from fencepost.wire.request_limits import SMALL
 from fencepost.wire.schema import Buffer, Message
 
@@ -37,6 +37,14 @@ class DescribeCluster:
     include_cluster_authorized_operations: bool = False
     include_fenced_brokers: bool = False
     listener_name: str = ""
+
+
+def require_known_type(request: DescribeCluster) -> None:
+    """Raises UnsupportedEndpointType."""
+    if request.endpoint_type not in (BROKERS, CONTROLLERS):
+        raise UnsupportedEndpointType(
+            f"unsupported endpoint type {request.endpoint_type}: 1 is brokers, 2 is controllers"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +106,7 @@ def _encode_response(version: int, answer: DescribeClusterAnswer, throttle_ms: i
 
 
 def _refusal(version: int, request: DescribeCluster | None, error: ApiError, throttle_ms: int) -> bytes:
-    endpoint_type = BROKERS if request is None else request.endpoint_type
-    nothing = DescribeClusterAnswer(cluster_id="", endpoint_type=endpoint_type)
+    nothing = DescribeClusterAnswer(cluster_id="")  # its endpoint type is the default, as Kafka's
     return _encode(version, nothing, throttle_ms, error_code=error.code, error_message=message_of(error))
 
 

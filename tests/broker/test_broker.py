@@ -229,8 +229,10 @@ def test_describe_cluster_shows_fenced_brokers_only_to_those_who_ask() -> None:
             assert answer.cluster_id == CLUSTER_ID
             assert answer.brokers == (on.itself, fenced)
             assert (await on.call(DESCRIBE_CLUSTER, DescribeCluster())).brokers == (on.itself,)
-            with pytest.raises(InvalidRequest):
-                await on.call(DESCRIBE_CLUSTER, DescribeCluster(endpoint_type=CONTROLLERS))
+            for endpoint_type, code in ((CONTROLLERS, 114), (0, 115), (3, 115), (-1, 115)):
+                with pytest.raises(ApiError) as refused:
+                    await on.call(DESCRIBE_CLUSTER, DescribeCluster(endpoint_type))
+                assert refused.value.code == code, "as Kafka's brokers answer it"
 
     play(story)
 

@@ -12,6 +12,9 @@ TRAIL: Final = "tests/broker/access/test_trail.py::test_what_changes_the_cluster
 SHOWN: Final = "test_a_broker_shows_what_was_requested"
 
 PRIVATE: Final = ("tests/rights/test_private_keys.py::test_each_principal_may_what_the_page_says",)
+CLUSTER_REQUEST: Final = (
+    "tests/broker/test_broker.py::test_describe_cluster_shows_fenced_brokers_only_to_those_who_ask"
+)
 
 RIGHTS_MUTANTS: Final = (
     Mutant(
@@ -133,5 +136,29 @@ RIGHTS_MUTANTS: Final = (
         "    27: _cluster(_OP.CLUSTER_ACTION, _OP.ALTER),\n",
         "    27: _cluster(_OP.ALTER),\n",
         SAME,
+    ),
+    Mutant(
+        "cluster-endpoint-mismatched",
+        "a broker answers a request about controllers with MISMATCHED_ENDPOINT_TYPE, as Kafka's",
+        "broker/server.py",
+        "        if request.endpoint_type != BROKERS:\n",
+        "        if False:\n",
+        (CLUSTER_REQUEST,),
+    ),
+    Mutant(
+        "cluster-endpoint-unknown",
+        "a request about what is neither brokers nor controllers is refused by that name",
+        "wire/k60_describe_cluster.py",
+        "    if request.endpoint_type not in (BROKERS, CONTROLLERS):\n",
+        "    if False:\n",
+        (CLUSTER_REQUEST,),
+    ),
+    Mutant(
+        "cluster-endpoint-unknown-to-controllers",
+        "a controller refuses a request about what is neither brokers nor controllers",
+        "node/quorum_server.py",
+        "        require_known_type(request)\n",
+        "",
+        ("tests/node/test_served_keys.py::test_each_listener_serves_the_keys_that_are_registered_for_it",),
     ),
 )

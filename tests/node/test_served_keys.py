@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+import pytest
 import structlog
 
 from fencepost.broker.access.unguarded import EVERY
@@ -15,6 +16,7 @@ from fencepost.settings.credentials import read_credentials
 from fencepost.settings.node_identity import format_directory, id_text, random_id
 from fencepost.settings.properties import parse_properties
 from fencepost.wire.dispatch import BROKER, CONTROLLER, Context, ListenerKind
+from fencepost.wire.errors import UnsupportedEndpointType
 from fencepost.wire.k60_describe_cluster import CONTROLLERS, DESCRIBE_CLUSTER, DescribeCluster
 from fencepost.wire.registry import APIS
 from tests.ports import free_port
@@ -62,11 +64,11 @@ def test_each_listener_serves_the_keys_that_are_registered_for_it(tmp_path: Path
         alone = Broker(config, identity, credentials, log, NodeMetrics())
         describe = node._listeners.all[0].apis[DESCRIBE_CLUSTER.key][1]
         request = DescribeCluster(CONTROLLERS, include_cluster_authorized_operations=True)
-        describe(
-            request,
-            Context("User:ANONYMOUS", "CONTROLLER", None, "127.0.0.1:1"),
-            Answering(lambda answer, _: operations.append(answer.cluster_authorized_operations)),
-        )
+        sender = Context("User:ANONYMOUS", "CONTROLLER", None, "127.0.0.1:1")
+        reply = Answering(lambda answer, _: operations.append(answer.cluster_authorized_operations))
+        describe(request, sender, reply)
+        with pytest.raises(UnsupportedEndpointType):
+            describe(DescribeCluster(endpoint_type=3), sender, reply)
         by_node, by_both, by_alone = (sorted(each._listeners.all[0].apis) for each in (node, both, alone))
         return by_node, by_both, by_alone
 
