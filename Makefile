@@ -15,7 +15,7 @@ FAST_TESTS := $(PYTEST) -q -m "not slow" -n auto $(FILE_BY_FILE)
 # Else pytest compiles every test at each start, in each worker: six seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help docs kit-corpus kit-faults demo demo-upgrade demo-audit demo-late-endtxn audit-kafka audit-faults zookeeper up test test-clients test-upgrade test-audit test-audit-spark test-audit-embedded audit-spark bench-audit-cluster test-dual-write test-client-kafka test-client-faults test-rebalances namespaces check lint types imports fast bench bench-kafka bench-transactions-kafka bench-cleaning-kafka bench-start simulate storms mutants rows clean
+.PHONY: help docs kit-corpus kit-faults demo demo-upgrade demo-audit demo-late-endtxn audit-kafka audit-faults zookeeper up test test-clients test-upgrade test-audit test-audit-spark test-audit-embedded audit-spark bench-audit-cluster test-dual-write test-client-kafka test-client-faults test-rebalances namespaces rolling-changes count-guards check lint types imports fast bench bench-kafka bench-transactions-kafka bench-cleaning-kafka bench-start simulate storms mutants rows clean
 .DELETE_ON_ERROR:
 
 help:
@@ -39,6 +39,8 @@ help:
 	@echo "make test-client-faults  the tests of fencepost.client while nodes are killed and stopped; SEED=2 for others"
 	@echo "make test-rebalances  KIP-447's loop while its group rebalances each second for 5 minutes; SECONDS=60 for less"
 	@echo "make namespaces  three nodes in three network namespaces, inside and outside; says NOT RUN where the system makes none"
+	@echo "make rolling-changes  keys, quorum secret and the nodes' user change node by node under load; no transaction is lost"
+	@echo "make count-guards  the instructions of a transaction in a node, without an authorizer and with one; needs valgrind"
 	@echo "make test-dual-write  rows and records, both or neither: 1,000 kills with SQLite, 100 with PostgreSQL"
 	@echo "make test-upgrade  the upgrade from ZooKeeper, on real ensembles, and beside Apache Kafka 3.9, which Maven fetches once"
 	@echo "make bench      allocations, transactions and offsets per second; groups; time without a leader"
@@ -162,6 +164,12 @@ test-client-faults: $(READY)
 # Needs the right to make network namespaces; they are gone afterwards.
 namespaces: $(READY)
 	@$(BIN)/python -m tests.processes.namespaces
+
+rolling-changes: $(READY)
+	@$(BIN)/python -m tests.processes.rolling_changes $(ARGS)
+
+count-guards: $(READY)
+	@$(BIN)/python -m tests.processes.instructions $(ARGS)
 
 SECONDS ?= 300
 

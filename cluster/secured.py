@@ -160,13 +160,18 @@ def _begun(
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(days=1))
         .not_valid_after(now + timedelta(days=DAYS))
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )
 
 
 def _signed(begun: "x509.CertificateBuilder", key: "ec.EllipticCurvePrivateKey") -> str:
+    """The authority is named by its key, too: all that we make have one name, and OpenSSL tries one."""
+    from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
 
-    return begun.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM).decode()
+    by = x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key())
+    certificate = begun.add_extension(by, critical=False).sign(key, hashes.SHA256())
+    return certificate.public_bytes(serialization.Encoding.PEM).decode()
 
 
 def _private(key: "ec.EllipticCurvePrivateKey") -> str:

@@ -1,8 +1,10 @@
 """``fencepost up --tls --users FILE``: one command, and what is secured then."""
 
 import asyncio
+import ssl
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -127,3 +129,19 @@ def test_without_users_clients_show_a_certificate() -> None:
         "clients/client.properties", "tls/ca.key", "tls/ca.pem", "tls/client.pem", "tls/node-1.pem",
         "tls/node-2.pem",
     ]  # fmt: skip
+
+
+def test_keys_are_verified_where_two_authorities_of_one_name_are_trusted(tmp_path: Path) -> None:
+    """As while an authority is replaced: else OpenSSL tries one of them, and finds no other."""
+    both = [secured(str(tmp_path), 1, 20_000).files for _ in range(2)]
+    trusting = ssl.create_default_context(cadata="".join(each["tls/ca.pem"] for each in both))
+    for each in both:
+        serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        serving.load_cert_chain(write_secret(tmp_path / "node.pem", each["tls/node-1.pem"]))
+        to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+        server = serving.wrap_bio(to_server, to_client, server_side=True)
+        client = trusting.wrap_bio(to_client, to_server, server_hostname="localhost")
+        for end in (client, server, client):
+            with suppress(ssl.SSLWantReadError):
+                end.do_handshake()
+        assert client.getpeercert()["subject"] == ((("commonName", "node-1"),),)

@@ -39,4 +39,12 @@ CERTIFICATES: Final = (
         "",
         (PEERS + "test_chains",),
     ),
+    Mutant(
+        "authority-by-name-alone",
+        "a key of `up --tls` says by which of several authorities of one name it was signed",
+        "cluster/secured.py",
+        "    certificate = begun.add_extension(by, critical=False).sign(key, hashes.SHA256())\n",
+        "    certificate = begun.sign(key, hashes.SHA256())\n",
+        ("tests/cli/test_secured.py::test_keys_are_verified_where_two_authorities_of_one_name_are_trusted",),
+    ),
 )
