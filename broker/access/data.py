@@ -12,7 +12,7 @@ import msgspec
 
 from fencepost.broker.access.door import Door
 from fencepost.broker.access.guard import mapped, remembered, split
-from fencepost.controller.acl_types import Operation
+from fencepost.controller.acl_types import Operation, ResourceType
 from fencepost.controller.errors import ErrorCode
 from fencepost.wire.dispatch import Context, Endpoint, Reply
 from fencepost.wire.k00_produce import PartitionProduced, Produce, ProduceAnswer
@@ -33,6 +33,8 @@ from fencepost.wire.k61_describe_producers import (
 )
 
 DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+_WRITE, _TOPIC, _ID = Operation.WRITE, ResourceType.TOPIC, ResourceType.TRANSACTIONAL_ID
+# Python looks a member of an enum up by a call: too much for what each transaction does several times.
 
 
 def produce(
@@ -52,6 +54,19 @@ def produce(
         return
     with_refused = mapped(reply, lambda answer: ProduceAnswer(answer.partitions + refused))
     endpoint(msgspec.structs.replace(request, partitions=allowed), context, with_refused)
+
+
+def may_produce(door: Door, request: Produce, context: Context) -> bool:
+    """Of ``produce``: see ``guard.Sure``."""
+    transactional_id, last = request.transactional_id, None
+    if transactional_id is not None and not door.is_remembered(context, _WRITE, _ID, transactional_id):
+        return False
+    for each in request.partitions:
+        if each.topic != last:
+            last = each.topic
+            if not door.is_remembered(context, _WRITE, _TOPIC, last):
+                return False
+    return True
 
 
 def fetch(

@@ -110,6 +110,16 @@ class Door:
             self.noted.append(Noted(operation, of, name, found))
         return found
 
+    def is_remembered(self, context: Context, operation: Operation, of: ResourceType, name: str) -> bool:
+        """An ACL allows it, for certain; where this is False ``allows`` says whether it is allowed.
+
+        By the ACLs that are here now, as ``allows``: what it remembers ends with any change of them.
+        """
+        book = self._book()
+        if book is None:
+            return False
+        return book.remembered_verdict(context.principal, context.host, operation, of, name) is True
+
     def checker(self, context: Context, operation: Operation, of: ResourceType) -> Callable[[str], bool]:
         """``allows`` by the name of a resource, for another thread: by the ACLs that are here now.
 

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from fencepost.broker.access import cluster, data, explanations, groups, topics, transactions
 from fencepost.broker.access.audited import ADMINISTRATIVE, audited
 from fencepost.broker.access.door import Door
-from fencepost.broker.access.guard import Guard, for_brokers, for_super_users
+from fencepost.broker.access.guard import Guard, Sure, at_once, for_brokers, nothing_sure
 from fencepost.broker.access.unguarded import SHOWN
 from fencepost.controller.acl_types import Operation, ResourceType
 from fencepost.controller.errors import ErrorCode
@@ -47,11 +47,15 @@ class Need(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One API key. ``forwarded``: brokers send it to the controller, for clients whom they have checked."""
+    """One API key. ``forwarded``: brokers send it to the controller, for clients whom they have checked.
+
+    ``is_allowed``: of the keys of each transaction.
+    """
 
     guard: Guard
     needs: tuple[Need, ...]
     forwarded: bool = False
+    is_allowed: Sure = nothing_sure
 
 
 def _cluster(*any_of: Operation, forwarded: bool = False) -> Row:
@@ -75,7 +79,11 @@ _ALTERED: Final = Row(
 )
 
 ROWS: Final[Mapping[int, Row]] = {
-    0: Row(data.produce, (Need(_OP.WRITE, _ID, "if it names one"), Need(_OP.WRITE, _TOPIC))),
+    0: Row(
+        data.produce,
+        (Need(_OP.WRITE, _ID, "if it names one"), Need(_OP.WRITE, _TOPIC)),
+        is_allowed=data.may_produce,
+    ),
     1: Row(
         data.fetch,
         (Need(_OP.READ, _TOPIC), Need(_OP.CLUSTER_ACTION, _CLUSTER, "of a follower, in its place")),
@@ -145,9 +153,10 @@ ROWS: Final[Mapping[int, Row]] = {
             Need(_OP.WRITE, _TOPIC),
             Need(_OP.CLUSTER_ACTION, _CLUSTER, "versions 4 and 5, alone"),
         ),
+        is_allowed=transactions.may_add_partitions,
     ),
     25: Row(transactions.add_offsets, (_TRANSACTIONAL, Need(_OP.READ, _GROUP))),
-    26: Row(transactions.needs(_OP.WRITE), (_TRANSACTIONAL,)),
+    26: Row(transactions.needs(_OP.WRITE), (_TRANSACTIONAL,), is_allowed=transactions.may_write),
     27: _cluster(_OP.CLUSTER_ACTION, _OP.ALTER),
     28: Row(groups.commit, (_TRANSACTIONAL, *_COMMIT)),
     29: _cluster(_OP.DESCRIBE, forwarded=True),
@@ -245,5 +254,5 @@ def _guarded(
         required = frozenset((each.operation, each.of) for each in row.needs if each.note not in ALTERNATIVES)
         guard = audited(guard, door.trail, api.key, api.name, required)
     if api.key not in ADMINISTRATIVE and api.key not in SHOWN:
-        guard = for_super_users(guard)
+        guard = at_once(guard, row.is_allowed)
     return partial(guard, door, endpoint)

@@ -33,6 +33,7 @@ from fencepost.wire.k10_find_coordinator import (
     FindCoordinatorAnswer,
 )
 
+_WRITE, _TOPIC, _ID = Operation.WRITE, ResourceType.TOPIC, ResourceType.TRANSACTIONAL_ID  # see data.py
 ID_DENIED: Final = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 OF_KEY_TYPE: Final = {
     GROUP: (ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
@@ -50,6 +51,11 @@ def needs(operation: Operation) -> Guard:
         endpoint(request, context, reply)
 
     return guard
+
+
+def may_write(door: Door, request: Any, context: Context) -> bool:
+    """Of ``needs(WRITE)``: see ``guard.Sure``."""
+    return door.is_remembered(context, _WRITE, _ID, request.transactional_id)
 
 
 def find_coordinator(
@@ -125,6 +131,19 @@ def add_partitions(
         reply(AddPartitionsToTxnAnswer(tuple(results)))
     else:
         endpoint(request, context, reply)
+
+
+def may_add_partitions(door: Door, request: AddPartitionsToTxn, context: Context) -> bool:
+    """Of ``add_partitions``, of a client: see ``guard.Sure``."""
+    if request.batched:
+        return False
+    for each in request.transactions:
+        if not may_write(door, each, context):
+            return False
+        for topic in each.topics:
+            if not door.is_remembered(context, _WRITE, _TOPIC, topic.topic):
+                return False
+    return True
 
 
 def _code(may_write: Callable[[str], bool], topic: str) -> ErrorCode:

@@ -7,6 +7,8 @@ import msgspec
 import pytest
 
 from fencepost.broker.access.door import AuthorizerRules, Door
+from fencepost.broker.access.guard import nothing_sure
+from fencepost.broker.access.needs import ROWS
 from fencepost.controller.acl_book import AclBook
 from fencepost.controller.acl_errors import ClusterOperationDenied, TransactionalIdAuthorizationFailed
 from fencepost.controller.acl_types import Acl, Operation, Permission, ResourceType
@@ -41,6 +43,7 @@ from fencepost.wire.k60_describe_cluster import DescribeCluster, DescribeCluster
 from fencepost.wire.registry import APIS
 from tests.broker.access.doors import HOST, ROOT, TOPIC_ID, Asked, allow
 from tests.together import table
+from tests.wire.sample_messages import SAMPLES
 
 T, G, C, X = (
     ResourceType.TOPIC,
@@ -77,6 +80,20 @@ def test_produce_of_a_transaction_needs_its_id() -> None:
     asked = ask([allow(OP.WRITE, T)], 0, Produce("t", -1, 1, TWO), echo_produce)
     assert isinstance(asked.outcome, TransactionalIdAuthorizationFailed)
     assert asked.given == []
+
+
+def test_what_a_transaction_is_allowed_by_acls_passes_without_the_guard(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The guard would be one instruction in twenty of a node's work for a transaction."""
+    monkeypatch.delattr(Door, "allows")
+    acls = [allow(OP.WRITE, T), allow(OP.WRITE, X)]
+    for key, row in ROWS.items():
+        request = SAMPLES[key][0]
+        if row.is_allowed is not nothing_sure:
+            assert ask(acls, key, request).given == [request]
+    with pytest.raises(AttributeError, match="allows"):
+        ask(acls[:1], 0, Produce("t", -1, 1, TWO))
 
 
 def test_an_error_of_the_endpoint_is_the_answer() -> None:
@@ -320,6 +337,7 @@ def test_without_acls_super_users_alone_are_served() -> None:
     assert door.allows_topic(root, OP.READ, "orders")
     with pytest.raises(CoordinatorLoadInProgress):
         door.allows_topic(alice, OP.READ, "orders")
+    assert not door.is_remembered(alice, OP.READ, T, "orders")
     assert door.changes == -1
 
 
