@@ -15,7 +15,7 @@ FAST_TESTS := $(PYTEST) -q -m "not slow" -n auto $(FILE_BY_FILE)
 # Else pytest compiles every test at each start, in each worker: six seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help docs kit-corpus kit-faults demo demo-upgrade demo-audit demo-late-endtxn audit-kafka audit-faults zookeeper up test test-clients test-upgrade test-audit test-audit-spark test-audit-embedded audit-spark bench-audit-cluster test-dual-write test-client-kafka test-client-faults test-rebalances namespaces rolling-changes count-guards check lint types imports fast bench bench-kafka bench-transactions-kafka bench-cleaning-kafka bench-start simulate storms mutants rows clean
+.PHONY: help docs kit-corpus kit-faults demo demo-upgrade demo-audit demo-late-endtxn audit-kafka audit-faults zookeeper up test test-clients test-upgrade test-audit test-audit-spark test-audit-embedded audit-spark bench-audit-cluster test-dual-write test-client-kafka test-client-faults test-rebalances namespaces rolling-changes login-storm count-guards check lint types imports fast bench bench-kafka bench-transactions-kafka bench-cleaning-kafka bench-start simulate storms mutants rows clean
 .DELETE_ON_ERROR:
 
 help:
@@ -40,6 +40,7 @@ help:
 	@echo "make test-rebalances  KIP-447's loop while its group rebalances each second for 5 minutes; SECONDS=60 for less"
 	@echo "make namespaces  three nodes in three network namespaces, inside and outside; says NOT RUN where the system makes none"
 	@echo "make rolling-changes  keys, quorum secret and the nodes' user change node by node under load; no transaction is lost"
+	@echo "make login-storm  a thousand failed logins a second beside clients that work (ARGS='--rate 500 --seconds 30')"
 	@echo "make count-guards  the instructions of a transaction in a node, without an authorizer and with one; needs valgrind"
 	@echo "make test-dual-write  rows and records, both or neither: 1,000 kills with SQLite, 100 with PostgreSQL"
 	@echo "make test-upgrade  the upgrade from ZooKeeper, on real ensembles, and beside Apache Kafka 3.9, which Maven fetches once"
@@ -168,7 +169,11 @@ namespaces: $(READY)
 rolling-changes: $(READY)
 	@$(BIN)/python -m tests.processes.rolling_changes $(ARGS)
 
+login-storm: $(READY)
+	@$(BIN)/python -m tests.processes.login_storm $(ARGS)
+
 count-guards: $(READY)
+	@$(BIN)/python -m tests.processes.guard_instructions
 	@$(BIN)/python -m tests.processes.instructions $(ARGS)
 
 SECONDS ?= 300

@@ -191,8 +191,8 @@ RIGHTS_MUTANTS: Final = (
         "sure-of-a-produce-id",
         "the transactional id of a Produce is looked up",
         "broker/access/data.py",
-        "    if transactional_id is not None and not door.is_remembered(\n",
-        "    if False and not door.is_remembered(\n",
+        "door.is_remembered(context, _WRITE, _ID, transactional_id):\n",
+        "True:\n",
         ("tests/broker/access/test_parts.py::test_produce_of_a_transaction_needs_its_id",),
     ),
     Mutant(
