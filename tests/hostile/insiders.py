@@ -45,7 +45,8 @@ SAID_EVERY: Final = 1_000
 ROUND: Final = 5_000  # requests to one node
 ROUNDS_MAX: Final = 1_000
 OFFSETS: Final = "__consumer_offsets"
-ABSENT: Final = "absent"
+ABSENT: Final = "secreu"
+"""In the place of the names' word: as long, and sorted as it is among others, for some keys page by name."""
 LISTENERS: Final[dict[ListenerKind, str]] = {BROKER: "PLAINTEXT", CONTROLLER: "CONTROLLER"}
 
 EFFECTS: Final[dict[str, tuple[Right, ...]]] = {
