@@ -100,6 +100,7 @@ def fails(seeds: list[int], digest: str) -> bool:
             click.echo(said(storm))
             click.echo(f"failed: seed {seed}, number {number}")
             return True
+        click.echo(f"survived: seed {seed}, number {number}")
     click.echo(f"none of {len(seeds)} failed")
     return False
 
