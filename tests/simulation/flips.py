@@ -1,7 +1,8 @@
 """Bytes change: in a dead process's store, and in a running one's image, in memory and in its store.
 
-Dead      a bit of a value of any table, or a value is another's, or is gone. Its archive and its snapshots
-          have checksums of their own, which other tests flip.
+Dead      a bit of a value of any table, or a value is another's, or is gone; or the last entries of the
+          journal are: few, since of those that are applied the archive is a second trace (older_store.py).
+          Archive and snapshots have checksums of their own, which other tests flip.
 Running   a row of the image. In memory a cached one: what a leader answers between such a change and the
           next digest is outside of what is promised, so no producer id changes there, and of a leader only
           where a broker listens. In the store any row of which the node has a copy in memory.
@@ -21,6 +22,9 @@ from fencepost.snapshots import rows as stored
 from fencepost.snapshots.rows import row_key
 
 TABLES: Final = (b"meta", b"image", b"journal", b"sums")
+OF_A_VALUE: Final = ("bit", "bit", "gone", "another's")
+OF_THE_JOURNAL: Final = (*OF_A_VALUE, "end", "end")  # one that is gone would hardly ever be the last
+END_ENTRIES_MAX: Final = 2
 
 
 def flip(directory: Path, rng: random.Random, tables: tuple[bytes, ...] = TABLES) -> str | None:
@@ -37,9 +41,12 @@ def flip(directory: Path, rng: random.Random, tables: tuple[bytes, ...] = TABLES
                 return None
             key = rng.choice(keys)
             value = bytes(txn.get(key) or b"")
-            kind = rng.choice(("bit", "bit", "gone", "another's"))
+            kind = rng.choice(OF_THE_JOURNAL if table == b"journal" else OF_A_VALUE)
             if kind == "gone":
                 txn.delete(key)
+            elif kind == "end":
+                for key in keys[-rng.randint(1, END_ENTRIES_MAX) :]:
+                    txn.delete(key)
             elif kind == "another's":
                 txn.put(key, bytes(txn.get(rng.choice(keys)) or b""))
             elif value:

@@ -393,7 +393,7 @@ class Process(Starting):
     def _at_flush(self, is_done: bool) -> None:
         self._flushed = self._flushed or is_done
         if is_done and self.replica is not None:
-            self.note_ballot(self.replica.journal)
+            self.note_flush(self.replica.journal)
         if is_done and self.up and (self.keeps_earlier or self._loses_writes()):
             self.earlier.flushed()
         if self.up and self._rng.random() < self._weather().crash_in_flush:

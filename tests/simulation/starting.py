@@ -34,7 +34,8 @@ class Starting:
     earlier: Earlier
     is_damaged = False  # its store is not what it wrote; it may come to be without its memory
     is_flipped = False  # nothing else happened to its store since its last flush
-    ballot: tuple[uuid.UUID, int, int | None] | None = None  # directory, term and vote at its last flush
+    flushed: tuple[uuid.UUID, int, int | None, int] | None = None
+    """Directory, term, vote and the journal's last index at its last flush."""
     files_damaged = False  # files beside its store are not what it wrote
     wall: NodeClock  # of this life
     log_level_max: int = LEVEL_MAX  # which software runs: another one from the next start on
@@ -57,20 +58,32 @@ class Starting:
         """As node/main.py does: without a store that is damaged it is a new voter."""
         driver = self._its_driver()
         if self.is_flipped:
-            self._require_ballot(driver.replica.journal)
+            self._require_memory(driver.replica.journal)
         self.is_damaged = self.is_flipped = False
-        self.note_ballot(driver.replica.journal)
+        self.note_flush(driver.replica.journal)
         return driver
 
-    def note_ballot(self, journal: Journal) -> None:
-        """Term and vote are on the disk."""
-        self.ballot = (self.directory_id, journal.getCurrentTerm(), journal.getVotedForNodeId())
+    def note_flush(self, journal: Journal) -> None:
+        """Term, vote and entries are on the disk."""
+        term, vote = journal.getCurrentTerm(), journal.getVotedForNodeId()
+        self.flushed = (self.directory_id, term, vote, journal.last_index)
 
-    def _require_ballot(self, journal: Journal) -> None:
-        """A bit that flips takes no vote back: it costs the whole store, or a later term is believed."""
-        if self.ballot is None or self.ballot[0] != self.directory_id:
+    def _require_memory(self, journal: Journal) -> None:
+        """Damage takes no vote and no acknowledgement back.
+
+        It costs the whole store, or a later term is believed. The leader may count the entries that the node
+        acknowledged: without them it must not come back as the voter that it was.
+        """
+        if self.flushed is None or self.flushed[0] != self.directory_id:
             return
-        _, term, vote = self.ballot
+        _, term, vote, end = self.flushed
+        require(
+            journal.last_index >= end,
+            "acknowledged entries are forgotten",
+            node=self.node_id,
+            was=end,
+            found=journal.last_index,
+        )
         found = (journal.getCurrentTerm(), journal.getVotedForNodeId())
         is_kept = found[0] > term or (found[0] == term and vote in (None, found[1]))
         require(is_kept, "a vote is forgotten", node=self.node_id, was=(term, vote), found=found)

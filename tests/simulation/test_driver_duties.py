@@ -4,6 +4,7 @@ Small enough for every run. The invariants of the storms are judged here, too. W
 test_full_disks.py. That these tests can fail is shown by ``make mutants``.
 """
 
+import shutil
 from contextlib import nullcontext
 from typing import Any
 
@@ -265,11 +266,12 @@ def test_a_vote_that_a_flip_takes_back_is_found(is_believed: bool) -> None:
         sim.run(2.0)
         voter = leader_of(sim)
         voter.kill()
-        assert voter.ballot is not None
+        assert voter.flushed is not None
+        vote = voter.flushed[2]
         env = lmdb.open(str(voter.directory / "store"), max_dbs=8, map_size=1 << 40, sync=False)
         with env.begin(write=True, db=env.open_db(b"meta")) as txn:
-            assert txn.get(b"raft.vote") == msgspec.msgpack.encode(voter.ballot[2])
-            txn.put(b"raft.vote", msgspec.msgpack.encode(voter.ballot[2] ^ 1))  # type: ignore[operator]
+            assert txn.get(b"raft.vote") == msgspec.msgpack.encode(vote)
+            txn.put(b"raft.vote", msgspec.msgpack.encode(vote ^ 1))  # type: ignore[operator]
         env.close()
         voter.is_damaged = voter.is_flipped = True
         if is_believed:
@@ -278,4 +280,31 @@ def test_a_vote_that_a_flip_takes_back_is_found(is_believed: bool) -> None:
             voter.start()
         assert voter.up != is_believed
         if is_believed:
+            release(voter.directory, voter.disk)
+
+
+@table("leaves_a_trace", [False, True])
+def test_entries_that_a_journal_lost_at_its_end_are_missed(leaves_a_trace: bool) -> None:
+    """Their checksums say that there were more, and the archive, too. Without both a storm's check does."""
+    with Simulation(5, weather=CALM) as sim:
+        sim.run(2.0)
+        voter = leader_of(sim)
+        directory_id = voter.directory_id
+        voter.kill()
+        env = lmdb.open(str(voter.directory / "store"), max_dbs=8, map_size=1 << 40, sync=False)
+        for name in (b"journal",) if leaves_a_trace else (b"journal", b"sums"):
+            with env.begin(write=True, db=env.open_db(name)) as txn:
+                cursor = txn.cursor()
+                for _ in range(2):
+                    assert cursor.last()
+                    assert cursor.delete()
+        env.close()
+        if not leaves_a_trace:
+            shutil.rmtree(voter.directory / "archive")
+        voter.is_damaged = voter.is_flipped = True
+        missed = pytest.raises(Violation, match="acknowledged entries are forgotten")
+        with nullcontext() if leaves_a_trace else missed:
+            voter.start()
+        assert (voter.up, voter.directory_id != directory_id) == (leaves_a_trace, leaves_a_trace)
+        if not leaves_a_trace:
             release(voter.directory, voter.disk)
