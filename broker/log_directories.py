@@ -23,13 +23,14 @@ from typing import Final
 from structlog.typing import FilteringBoundLogger
 
 from fencepost.broker.hosted_logs import HostedLog, HostedLogs
-from fencepost.broker.log.checkpoints import PARTITION_FILE, load_topic_id
+from fencepost.broker.log.checkpoints import PARTITION_FILE
 from fencepost.broker.log.log_directory import LogDirectory, LogDirectoryInUse
 from fencepost.broker.log.log_starts import LOG_STARTS, LogStarts
 from fencepost.broker.log.partition_log import PartitionLog
+from fencepost.broker.log_folders import FoundLog, delete_folder, is_half_made, partition_folders, topic_of
 from fencepost.broker.partition_ids import restored
 from fencepost.records.invariant import CorruptData
-from fencepost.records.types import Log, Offset
+from fencepost.records.types import Offset
 from fencepost.settings.node_identity import (
     META_PROPERTIES,
     Identity,
@@ -40,12 +41,8 @@ from fencepost.settings.node_identity import (
 )
 from fencepost.snapshots.clean_shutdown import forget_clean_shutdown, record_clean_shutdown
 
-DELETED_SUFFIX: Final = "-delete"
 LOST_SUFFIX: Final = ".lost"
 LOST_MAX: Final = 1_000  # folders of one partition that were given up in one directory
-
-OWN_LOGS: Final = frozenset(log.directory for log in Log)
-"""The quorum's archives lie in the same folder; they are no partitions of ours."""
 
 NOT_MADE: Final = (
     "Nothing is made in its place: bring it back and start the broker again, or delete the topic"
@@ -62,16 +59,6 @@ OF_THE_DIRECTORY: Final = frozenset({
     errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.ENODEV, errno.ENXIO, errno.ESTALE, errno.ENOTCONN,
 })  # fmt: skip
 """Errors that no other file of the directory would be spared: it is full, read-only or gone."""
-
-
-@dataclass(frozen=True, slots=True)
-class FoundLog:
-    """A partition's folder. ``conflict``: why it is not used; empty: it is."""
-
-    topic: str
-    index: int
-    path: Path
-    conflict: str = ""
 
 
 @dataclass(slots=True)
@@ -131,10 +118,8 @@ class LogDirectories:
         for each in self._usable():
             try:
                 forget_clean_shutdown(each.path)
-                folders = self._identified(each, _partition_folders(each.path))
-                if senseless := each.starts.load(folder.path.name for folder in folders):
-                    file = str(each.path / LOG_STARTS)
-                    self._log.error("log_starts_damaged", file=file, lines=senseless)
+                folders = self._identified(each, partition_folders(each.path))
+                self._say_damaged(each, each.starts.load(folder.path.name for folder in folders))
                 found += folders
             except OSError as error:
                 if each.path == self._home:
@@ -188,7 +173,7 @@ class LogDirectories:
         kept = []
         for each in self._usable():
             folder = each.path / f"{topic}-{index}"
-            if _is_half_made(folder):
+            if is_half_made(folder):
                 shutil.rmtree(folder)
             elif folder.exists():
                 each.starts.forget(folder.name)
@@ -233,15 +218,23 @@ class LogDirectories:
         if log is not None:
             log.close()
             self._at(log.directory).starts.forget(log.directory.name)
-            _delete_folder(log.directory, topic_id)
+            delete_folder(log.directory, topic_id)
             return
         for each in self._usable():
             folder = each.path / f"{topic}-{index}"
             if known is not None and known.directory_id != each.directory_id:
                 continue
-            if _topic_of(folder) in (None, topic_id):
+            if topic_of(folder) in (None, topic_id):
                 each.starts.forget(folder.name)
-                _delete_folder(folder, topic_id)
+                delete_folder(folder, topic_id)
+
+    def scrub(self) -> None:
+        """What is remembered of logs is on the disk as it is in memory, or written again."""
+        for each in self._usable():
+            try:
+                self._say_damaged(each, each.starts.scrub())
+            except OSError as error:
+                self._log.error("log_directory_not_scrubbed", directory=str(each.path), reason=str(error))
 
     def states(self) -> list[tuple[Path, bool]]:
         """Each directory, and whether it can be used."""
@@ -307,6 +300,10 @@ class LogDirectories:
                 raise
             self._log.error("boot_not_remembered", directory=str(at.path), reason=str(error))
 
+    def _say_damaged(self, at: _Directory, wrong: str) -> None:
+        if wrong:
+            self._log.error("log_starts_damaged", file=str(at.path / LOG_STARTS), reason=wrong)
+
     def _take_offline(self, at: _Directory, error: Exception) -> None:
         at.fault = str(error)
         self._log.error("log_directory_offline", directory=str(at.path), reason=at.fault)
@@ -357,44 +354,6 @@ class LogDirectories:
         return used
 
     def _is_remembered(self, found: FoundLog) -> bool:
-        topic_id = _topic_of(found.path)
+        topic_id = topic_of(found.path)
         known = None if topic_id is None else self._hosted.find(topic_id, found.index)
         return known is not None and known.directory_id == self._at(found.path).directory_id
-
-
-def _topic_of(folder: Path) -> uuid.UUID | None:
-    """Of which topic the partition in a folder is; None: it does not say."""
-    try:
-        return load_topic_id(folder)
-    except (OSError, CorruptData):
-        return None
-
-
-def _is_half_made(folder: Path) -> bool:
-    """Its log was never used: the disk was full, or the process killed, before it said whose it is."""
-    return folder.is_dir() and not any(path.stat().st_size for path in folder.iterdir())
-
-
-def _partition_folders(root: Path) -> list[FoundLog]:
-    """The folder of every partition in a directory, in order; what was being deleted is deleted."""
-    found = []
-    for folder in sorted(root.iterdir()):
-        if folder.name in OWN_LOGS or not folder.is_dir():
-            continue
-        if folder.name.endswith(DELETED_SUFFIX):
-            shutil.rmtree(folder, ignore_errors=True)
-            continue
-        topic, dash, number = folder.name.rpartition("-")
-        is_named = dash and topic and number.isascii() and number.isdigit()
-        if is_named and (folder / PARTITION_FILE).exists():
-            found.append(FoundLog(topic, int(number), folder))
-    return found
-
-
-def _delete_folder(folder: Path, topic_id: uuid.UUID) -> None:
-    if not folder.exists():
-        return
-    number = folder.name.rpartition("-")[2]  # not the topic: a name with both could pass 255 characters
-    aside = folder.with_name(f"{topic_id.hex}-{number}{DELETED_SUFFIX}")
-    folder.rename(aside)
-    shutil.rmtree(aside, ignore_errors=True)

@@ -84,6 +84,7 @@ class LogScrub:
     async def scrub_once(self) -> None:
         """One round over all that is there now."""
         self._segments = self._bytes = 0
+        await self._partitions.scrub_directories()
         logs = sorted(self._partitions, key=lambda each: each.log.directory)
         async with asyncio.TaskGroup() as tasks:
             for _, found in groupby(logs, lambda each: each.log.directory.parent):

@@ -22,7 +22,8 @@ from structlog.typing import FilteringBoundLogger
 from fencepost.broker.log.log_starts import LOG_STARTS
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.broker.log.shapes import LogConfig
-from fencepost.broker.log_directories import ELSEWHERE, FoundLog, LogDirectories
+from fencepost.broker.log_directories import ELSEWHERE, LogDirectories
+from fencepost.broker.log_folders import FoundLog
 from fencepost.broker.log_settings import LogSettings
 from fencepost.broker.off_loop import off_loop
 from fencepost.broker.partition import OfflineLog, Partition
@@ -102,7 +103,7 @@ class Partitions:
         found = await off_loop(self._directories.recover)
         for each in found:
             if each.conflict:
-                self._take_offline(each.topic, each.index, each.conflict, None, each.path, doing="find")
+                self._take_offline((each.topic, each.index), each.conflict, None, each.path, doing="find")
             else:
                 await self._open(each, None)
         hosted = self._directories.hosted
@@ -110,7 +111,7 @@ class Partitions:
         for lost, reason in await off_loop(partial(self._directories.recovered, logs)):
             name = (lost.topic, lost.index)
             if name not in self._by_name and name not in self._offline:
-                self._take_offline(lost.topic, lost.index, reason, lost.topic_id, None, doing="find")
+                self._take_offline(name, reason, lost.topic_id, None, doing="find")
         self.recovered = True
         if found:
             self._log.info("logs_recovered", partitions=len(found), offline=len(self._offline))
@@ -191,7 +192,7 @@ class Partitions:
         for each in (partition,) if directory is None else tuple(self):
             path = each.log.directory
             if directory is None or path.parent == directory:
-                self._take_offline(each.topic, each.index, str(error), each.topic_id, path, doing=doing)
+                self._take_offline((each.topic, each.index), str(error), each.topic_id, path, doing=doing)
                 self._forget(each)
 
     def flushed(self, partition: Partition) -> None:
@@ -207,6 +208,11 @@ class Partitions:
             for each, start in starts.items():
                 each.log.first_kept = max(each.log.first_kept, start)
                 each.wake()
+
+    async def scrub_directories(self) -> None:
+        """See ``LogDirectories.scrub``."""
+        async with self._lock:
+            await off_loop(self._directories.scrub)
 
     async def close(self) -> None:
         """Flush and close every log; that all of a directory were is recorded beside them."""
@@ -263,7 +269,7 @@ class Partitions:
                 await self._make(topic, placed, topic_id, given_up=given_up)
             elif self.broker_id == placed.leader_id:
                 reason = ELSEWHERE.format(directories=self._directories)
-                self._take_offline(topic, index, reason, topic_id, None, doing="make")
+                self._take_offline((topic, index), reason, topic_id, None, doing="make")
 
     async def _remember(self, partition: Partition, leader_epoch: int) -> None:
         topic, index, topic_id = partition.topic, partition.index, partition.topic_id
@@ -292,7 +298,7 @@ class Partitions:
             path = await off_loop(partial(self._directories.place, topic, index, topic_id))
         except OSError as error:
             if not self._is_exhausted(error, f"{topic}-{index}", "make"):
-                self._take_offline(topic, index, str(error), topic_id, None, doing="make")
+                self._take_offline((topic, index), str(error), topic_id, None, doing="make")
             return
         await self._open(FoundLog(topic, index, path), topic_id, placed)
 
@@ -307,7 +313,7 @@ class Partitions:
                 raise CorruptData(f"{path}: partition.metadata is missing")
         except (OSError, CorruptData) as error:
             if not self._is_exhausted(error, path.name, "open"):  # else tried again with the topics
-                self._take_offline(topic, index, str(error), topic_id, path, doing="open")
+                self._take_offline((topic, index), str(error), topic_id, path, doing="open")
             return
         if log.repairs:
             self._log.warning("log_repaired", partition=path.name, repairs=log.repairs)
@@ -347,17 +353,10 @@ class Partitions:
         return False
 
     def _take_offline(
-        self,
-        topic: str,
-        index: int,
-        reason: str,
-        topic_id: uuid.UUID | None,
-        path: Path | None,
-        *,
-        doing: str,
+        self, name: tuple[str, int], reason: str, topic_id: uuid.UUID | None, path: Path | None, *, doing: str
     ) -> None:
-        self._offline[topic, index] = OfflineLog(reason, topic_id, self._generation, path)
-        self._log.error("partition_offline", partition=f"{topic}-{index}", doing=doing, reason=reason)
+        self._offline[name] = OfflineLog(reason, topic_id, self._generation, path)
+        self._log.error("partition_offline", partition=f"{name[0]}-{name[1]}", doing=doing, reason=reason)
 
     async def _delete(self, partition: Partition) -> None:
         self._settings.forget(partition.topic_id)

@@ -1,6 +1,7 @@
 """``fencepost storage verify``: read a stopped node's directories whole, and say what is damaged.
 
-Parts       identity, clock, store (image and journal), archive, snapshots; log directories, partition logs.
+Parts       identity, clock, store (image and journal), archive, snapshots; log directories, where logs begin
+            whose first records were deleted ("starts"), partition logs.
 Changes     nothing: what the store's checks would put right is not committed.
 Store       is read in a process of its own: a broken page ends the process that reads it, which is a finding.
 """
@@ -18,6 +19,7 @@ import msgspec
 
 from fencepost.broker.hosted_logs import HostedLogs
 from fencepost.broker.log.log_directory import LOCK_FILE, LogDirectory, LogDirectoryInUse
+from fencepost.broker.log.log_starts import COPY, LOG_STARTS, read_starts
 from fencepost.broker.log.repair import inspect
 from fencepost.cli.images import SNAPSHOTS, STORE
 from fencepost.cli.node_config import read_config
@@ -102,6 +104,8 @@ def parts_of(config: NodeConfig) -> Iterator[Part]:
             for root in config.log_directories:
                 if root != home:
                     yield _looked("log dir", root, partial(_log_directory, root, home))
+                if (root / LOG_STARTS).exists() or (root / COPY).exists():
+                    yield _looked("starts", root / LOG_STARTS, partial(_starts, root))
                 lock = locks[root]
                 went_down = lock is None or lock.machine_went_down
                 for folder in sorted(each.parent for each in root.glob(f"*/{PARTITION_FILE}")):
@@ -160,6 +164,14 @@ def _log_directory(root: Path, home: Path) -> tuple[str, str]:
     found, own = read_identity(root), read_identity(home)
     require_identity(root, found, cluster_id=own.cluster_id, node_id=own.node_id)
     return f"directory.id {id_text(found.directory_id)}", ""
+
+
+def _starts(root: Path) -> tuple[str, str]:
+    """Raises CorruptData, OSError."""
+    found = read_starts(root)
+    if found.wrong:
+        raise CorruptData(found.wrong)
+    return f"where {len(found.by_folder)} partitions begin", ""
 
 
 def _identity(root: Path) -> tuple[str, str]:

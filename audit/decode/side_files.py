@@ -1,6 +1,7 @@
 """The small files beside segments and partitions: what brokers wrote down about their logs.
 
-    offset-checkpoint    of a log.dirs entry: text; version, count, then a topic, a partition, an offset each
+    offset-checkpoint    of a log.dirs entry: text; version, count, then a topic, a partition, an offset each;
+                         fencepost's log starts begin with a line that is the checksum of the others
     leader-epochs        leader-epoch-checkpoint: text; version, count, then an epoch and its start each
     transaction-index    .txnindex: 34 bytes for each aborted transaction
     producer-snapshot    .snapshot: version, CRC-32C, count, then 46 bytes for each producer
@@ -39,6 +40,9 @@ _CHECKPOINTS: Final = {
     "cleaner-offset-checkpoint": "cleaned",
     "recovery-point-offset-checkpoint": "recovery",
 }
+_CHECK: Final = "~crc32c 0 "
+"""How fencepost's line with the CRC-32C of a checkpoint without it begins (broker/log/log_starts.py)."""
+
 _OFFSET_MAX: Final = 2**63 - 1
 _EPOCH_MAX: Final = 2**31 - 1
 _LINE: Final = re.compile(r"(\S+) (\d{1,10}) (-?\d{1,19})")
@@ -106,11 +110,22 @@ def _offsets(content: bytes, where: Where) -> Iterator[Row]:
     folder = where.path.rpartition("/")[0]
     for position, line in enumerate(_lines(content)):
         matched = _LINE.fullmatch(line)
+        if position == 0 and line.startswith(_CHECK):
+            _require_check(content, line)
+            continue
         if matched is None or int(matched[2]) > _EPOCH_MAX or int(matched[3]) > _OFFSET_MAX:
             raise CorruptData(f"line {position + 3}: {line[:80]!r}, expected topic, partition and offset")
         topic, partition = matched[1], int(matched[2])
         copy = f"{folder}/{topic}-{partition}"
         yield (where.node, topic, partition, where.path, position, copy, kind, int(matched[3]))
+
+
+def _require_check(content: bytes, line: str) -> None:
+    """Raises CorruptData: its first line is not the checksum of the others."""
+    others = _lines(content)[1:]
+    checked = "\n".join(("0", str(len(others)), *others, "")).encode()
+    if line != f"{_CHECK}{crc32c(checked)}":
+        raise CorruptData(f"{line!r}: the checksum of the other lines is {crc32c(checked)}")
 
 
 def _epochs(content: bytes, where: Where) -> Iterator[Row]:

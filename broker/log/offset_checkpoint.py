@@ -29,20 +29,29 @@ class Offsets(NamedTuple):
 def load_offsets(path: Path) -> Offsets:
     """What the file says; nothing if there is none. Raises OSError."""
     try:
-        lines = path.read_bytes().splitlines()
+        return decode_offsets(path.read_bytes())
     except FileNotFoundError:
         return Offsets({})
-    parsed = [_parse(line) for line in lines[_HEADER_LINES:]]
-    known = [each for each in parsed if each is not None]
-    is_sound = len(lines) >= _HEADER_LINES and lines[0] == b"0" and lines[1] == b"%d" % len(parsed)
-    return Offsets(dict(known), len(parsed) - len(known) + (not is_sound))
 
 
 def save_offsets(path: Path, offsets: Mapping[str, Offset]) -> None:
     """Replace the file, durably. Raises OSError."""
+    replace_file(path, encode_offsets(offsets), durable=True)
+
+
+def encode_offsets(offsets: Mapping[str, Offset]) -> bytes:
+    """The content of the file."""
     rows = (f"{' '.join(folder.rpartition('-')[::2])} {offset}" for folder, offset in offsets.items())
-    content = "\n".join(["0", str(len(offsets)), *rows]) + "\n"
-    replace_file(path, content.encode("ascii"), durable=True)
+    return ("\n".join(["0", str(len(offsets)), *rows]) + "\n").encode("ascii")
+
+
+def decode_offsets(content: bytes) -> Offsets:
+    """What the content says. Inverse of ``encode_offsets``."""
+    lines = content.splitlines()
+    parsed = [_parse(line) for line in lines[_HEADER_LINES:]]
+    known = [each for each in parsed if each is not None]
+    is_sound = len(lines) >= _HEADER_LINES and lines[0] == b"0" and lines[1] == b"%d" % len(parsed)
+    return Offsets(dict(known), len(parsed) - len(known) + (not is_sound))
 
 
 def _parse(line: bytes) -> tuple[str, Offset] | None:

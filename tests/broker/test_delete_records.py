@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from fencepost.broker.log.log_starts import LOG_STARTS
+from fencepost.broker.log.log_starts import LOG_STARTS, encode_starts
 from fencepost.broker.log_directories import LogDirectories
 from fencepost.controller.errors import ErrorCode
+from fencepost.records.types import Offset
 from fencepost.wire.k02_list_offsets import EARLIEST, LATEST, LIST_OFFSETS, ListOffsets, OffsetQuery
 from fencepost.wire.k21_delete_records import (
     DELETE_RECORDS,
@@ -51,7 +52,7 @@ def test_readers_begin_at_the_new_start_and_so_does_the_next_process(tmp_path: P
                 row = await fetched(on, fetch(2))
                 assert (values(row), row.log_start_offset, row.high_watermark) == ([(2, b"c")], 2, 3)
                 assert [await offset_at(on, each) for each in (EARLIEST, 0, LATEST)] == [2, 2, 3]
-                assert (tmp_path / LOG_STARTS).read_text() == f"0\n1\n{TOPIC} 0 2\n"
+                assert (tmp_path / LOG_STARTS).read_bytes() == encode_starts({f"{TOPIC}-0": Offset(2)})
                 await on.broker.stop()
                 on = await started(controller, tmp_path)
             assert await deleted(on, (0, 1)) == [RecordsDeleted(TOPIC, 0, 0, 2)]
@@ -127,7 +128,7 @@ def test_the_next_topic_of_its_name_begins_at_zero(tmp_path: Path) -> None:
             await deleted(on, (0, HIGH_WATERMARK))
             controller.add_topic(TOPIC, HERE)  # another id
             await on.broker._data.topics.refresh()
-            assert (tmp_path / LOG_STARTS).read_text() == "0\n0\n"
+            assert (tmp_path / LOG_STARTS).read_bytes() == encode_starts({})
             assert await offset_at(on, EARLIEST) == 0
             await produced(on, produce(batch(b"b")))
             await on.broker.stop()
@@ -151,6 +152,36 @@ def test_a_log_that_ends_before_its_start_is_offline_by_name(tmp_path: Path) -> 
             (offline,) = on.events("partition_offline")
             assert f"ends at 1, {LOG_STARTS} has it begin at 5" in offline["reason"]
             assert (await fetched(on, fetch(0))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            await on.broker.stop()
+
+    play(story)
+
+
+def test_a_changed_start_hides_no_record_and_deletes_none(tmp_path: Path) -> None:
+    """Found at a start, or by the scrub of a broker that runs: it is written again, and named."""
+
+    async def story() -> None:
+        controller = FakeController()
+        controller.add_topic(TOPIC, HERE)
+        async with controller:
+            on = await started(controller, tmp_path)
+            for number in range(9):
+                await produced(on, produce(batch(b"%d" % number)))
+            await deleted(on, (0, 1))
+            raw = (tmp_path / LOG_STARTS).read_bytes()
+            for is_restarted in (True, False):
+                if is_restarted:
+                    await on.broker.stop()
+                (tmp_path / LOG_STARTS).write_bytes(raw.replace(b"0 1\n", b"0 9\n"))
+                if is_restarted:
+                    on = await started(controller, tmp_path)
+                else:
+                    await on.broker._data._scrub.scrub_once()
+                (said, *_) = on.events("log_starts_damaged")
+                assert LOG_STARTS in said["reason"]
+                assert (tmp_path / LOG_STARTS).read_bytes() == raw
+                assert await offset_at(on, EARLIEST) == 1
+                assert len(values(await fetched(on, fetch(1)))) == 8
             await on.broker.stop()
 
     play(story)

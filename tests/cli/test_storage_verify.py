@@ -13,13 +13,23 @@ import msgspec
 import pytest
 
 from fencepost.broker.hosted_logs import HostedLog, HostedLogs
+from fencepost.broker.log.log_starts import COPY, LOG_STARTS, LogStarts
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.cli import storage_verify
 from fencepost.cluster.local_cluster import LocalCluster, create_cluster
 from fencepost.controller.producer_ids import PRODUCER_IDS, ProducerIds
 from fencepost.controller.view import ImageHeader
 from fencepost.quorum.journal import REGULAR, Journal
-from fencepost.records.types import BrokerEpoch, BrokerId, ImageVersion, LogIndex, NodeId, ProducerId, Term
+from fencepost.records.types import (
+    BrokerEpoch,
+    BrokerId,
+    ImageVersion,
+    LogIndex,
+    NodeId,
+    Offset,
+    ProducerId,
+    Term,
+)
 from fencepost.settings.node_clock import NodeClock
 from fencepost.settings.node_identity import read_identity
 from fencepost.snapshots.reader import APPLIED
@@ -53,6 +63,9 @@ def cluster(tmp_path: Path, capsys: Capture) -> LocalCluster:
     log = PartitionLog.open(home / "orders-0", UNVERIFIED, NOW_MS, UUID(int=7))
     append(log, *(batch(7, number) for number in range(5)))
     log.close()
+    starts = LogStarts(home)
+    starts.load(("orders-0",))
+    starts.raise_to({"orders-0": Offset(3)})
     assert here(capsys, "snapshot", "create", "--dir", made.directory).status == 0
     return made
 
@@ -72,12 +85,12 @@ def test_every_part_of_a_sound_directory_is_named(cluster: LocalCluster, capsys:
     node = report(cluster, capsys, 0)
     assert node["sound"]
     parts = [part["part"] for part in node["parts"]]
-    assert parts == ["identity", "clock", "store", "archive", "snapshot", "partition"]
+    assert parts == ["identity", "clock", "store", "archive", "snapshot", "starts", "partition"]
     assert all(before.get(file, raw) == file.read_bytes() for file, raw in before.items()), (
         "nothing is changed"
     )
     text = here(capsys, "storage", "verify", "--dir", cluster.directory, "--node", 1).stdout
-    assert text.startswith("node 1: 6 parts, all sound\n")
+    assert text.startswith("node 1: 7 parts, all sound\n")
     assert "journal of entries 1 to 2" in text
 
 
@@ -135,6 +148,8 @@ DAMAGES = [
     pytest.param(lambda home: in_the_middle(first(home, "archive/*/*.log")), "archive", id="archive"),
     pytest.param(lambda home: in_the_middle(first(home, "snapshots.*/*/state")), "snapshot", id="snapshot"),
     pytest.param(lambda home: in_the_middle(first(home, "orders-0/*.log")), "partition", id="partition"),
+    pytest.param(lambda home: in_the_middle(home / LOG_STARTS), "starts", id="where-logs-begin"),
+    pytest.param(lambda home: in_the_middle(home / COPY), "starts", id="its-copy"),
 ]
 
 

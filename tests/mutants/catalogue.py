@@ -66,6 +66,7 @@ from tests.mutants.registry import REGISTRY
 from tests.mutants.restoring import RESTORING
 from tests.mutants.scrubbed_logs import SCRUBBED_LOGS
 from tests.mutants.simulated import SIMULATED
+from tests.mutants.small_files import SMALL_FILES
 from tests.mutants.stalls_answers import STALLS_ANSWERS
 from tests.mutants.stalls_bounds import STALLS_BOUNDS
 from tests.mutants.stalls_copies import STALLS_COPIES
@@ -93,6 +94,7 @@ MUTANTS: Final = (
     *COMPARED_LOGS,
     *MEANT_LOGS,
     *SCRUBBED_LOGS,
+    *SMALL_FILES,
     *PARTITION_REPORTS,
     *RESTORING,
     *DIGESTS,

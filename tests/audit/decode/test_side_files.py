@@ -12,14 +12,16 @@ from fencepost.audit.decode.batches import Where
 from fencepost.audit.decode.columns import TABLES
 from fencepost.audit.decode.local import tables
 from fencepost.audit.decode.side_files import decode_side_file
+from fencepost.broker.log.log_starts import encode_starts
 from fencepost.records.batch import encode_batch
 from fencepost.records.control import LeaderChange, Voter, encode_control
 from fencepost.records.frame import encode_frame
 from fencepost.records.schema import PartitionRecord
-from fencepost.records.types import NodeId
+from fencepost.records.types import NodeId, Offset
 
 FOLDER = "orders-0"
 OFFSETS = ("offset-checkpoint", "replication-offset-checkpoint")
+STARTS = ("offset-checkpoint", "log-start-offset-checkpoint")
 EPOCHS = ("leader-epochs", "leader-epoch-checkpoint")
 INDEX = ("transaction-index", f"{0:020}.txnindex")
 SNAPSHOT = ("producer-snapshot", f"{7:020}.snapshot")
@@ -115,6 +117,14 @@ def test_the_node_of_an_entry_of_log_dirs(tmp_path: Path) -> None:
     ]
 
 
+def test_fenceposts_log_starts_have_a_checksum(tmp_path: Path) -> None:
+    content = encode_starts({"orders-0": Offset(5), "pay-1": Offset(80)})
+    found = rows(tmp_path, *STARTS, content)
+    assert [(row["topic"], row["offset"]) for row in found["offset_checkpoints"]] == [
+        ("orders", 5), ("pay", 80)
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("file", "content"),
     [
@@ -138,6 +148,7 @@ def test_a_directory_that_does_not_say_what_it_is(
         pytest.param(OFFSETS, b"1\n0\n", "version", id="a-newer-version"),
         pytest.param(OFFSETS, b"0\n1\na 1 x\n", "line 3", id="no-offset"),
         pytest.param(OFFSETS, b"\xff\n0\n", "no checkpoint", id="no-text"),
+        pytest.param(STARTS, b"0\n2\n~crc32c 0 3410870065\na 1 6\n", "checksum", id="other-log-starts"),
         pytest.param(EPOCHS, b"0\n2\n4 0\n1 70\n", "after epoch 4", id="epochs-go-back"),
         pytest.param(EPOCHS, b"0\n2\n1 9\n2 7\n", "from 7 on", id="starts-go-back"),
         pytest.param(INDEX, aborted((0, 9, 3, 7, 8))[:-1], "33 bytes", id="torn"),

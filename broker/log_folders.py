@@ -1,0 +1,69 @@
+"""Folders of partitions in a log directory: found, and deleted.
+
+Deleted  a folder is renamed ``*-delete`` first: killed meanwhile, the next start deletes what is left.
+Source   Kafka LogManager (loadLogs, asyncDelete).
+"""
+
+import shutil
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from fencepost.broker.log.checkpoints import PARTITION_FILE, load_topic_id
+from fencepost.records.invariant import CorruptData
+from fencepost.records.types import Log
+
+DELETED_SUFFIX: Final = "-delete"
+
+OWN_LOGS: Final = frozenset(log.directory for log in Log)
+"""The quorum's archives lie in the same folder; they are no partitions of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLog:
+    """A partition's folder. ``conflict``: why it is not used; empty: it is."""
+
+    topic: str
+    index: int
+    path: Path
+    conflict: str = ""
+
+
+def topic_of(folder: Path) -> uuid.UUID | None:
+    """Of which topic the partition in a folder is; None: it does not say."""
+    try:
+        return load_topic_id(folder)
+    except (OSError, CorruptData):
+        return None
+
+
+def is_half_made(folder: Path) -> bool:
+    """Its log was never used: the disk was full, or the process killed, before it said whose it is."""
+    return folder.is_dir() and not any(path.stat().st_size for path in folder.iterdir())
+
+
+def partition_folders(root: Path) -> list[FoundLog]:
+    """The folder of every partition in a directory, in order; what was being deleted is deleted."""
+    found = []
+    for folder in sorted(root.iterdir()):
+        if folder.name in OWN_LOGS or not folder.is_dir():
+            continue
+        if folder.name.endswith(DELETED_SUFFIX):
+            shutil.rmtree(folder, ignore_errors=True)
+            continue
+        topic, dash, number = folder.name.rpartition("-")
+        is_named = dash and topic and number.isascii() and number.isdigit()
+        if is_named and (folder / PARTITION_FILE).exists():
+            found.append(FoundLog(topic, int(number), folder))
+    return found
+
+
+def delete_folder(folder: Path, topic_id: uuid.UUID) -> None:
+    """Delete it with all that is in it, if it is there. Raises OSError: it could not be renamed."""
+    if not folder.exists():
+        return
+    number = folder.name.rpartition("-")[2]  # not the topic: a name with both could pass 255 characters
+    aside = folder.with_name(f"{topic_id.hex}-{number}{DELETED_SUFFIX}")
+    folder.rename(aside)
+    shutil.rmtree(aside, ignore_errors=True)

@@ -1,0 +1,91 @@
+"""What is broken on purpose in how small files beside partition logs are checked, and which copy counts."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+STARTS: Final = "tests/broker/log/test_log_starts.py::"
+DELETED: Final = "tests/broker/test_delete_records.py::"
+AUDITED: Final = "tests/audit/decode/test_side_files.py::"
+CHANGED: Final = STARTS + "test_whichever_byte_changes_no_log_begins_elsewhere"
+GONE: Final = STARTS + "test_a_file_that_is_gone_empty_or_cut_is_written_from_the_other"
+
+SMALL_FILES: Final = (
+    Mutant(
+        "starts-unchecked",
+        "a file of log starts whose checksum is wrong does not count",
+        "broker/log/log_starts.py",
+        "    return content == encode_starts(_starts(content))\n",
+        "    return True\n",
+        (CHANGED, GONE),
+    ),
+    Mutant(
+        "starts-without-copy",
+        "where the file of log starts changed its copy counts",
+        "broker/log/log_starts.py",
+        "    if copy is not None and _is_checked(copy):\n",
+        "    if False:\n",
+        (
+            CHANGED,
+            STARTS + "test_killed_between_the_two_the_copy_counts",
+        ),
+    ),
+    Mutant(
+        "starts-of-a-stale-copy",
+        "what an earlier version wrote since counts, not a copy from before",
+        "broker/log/log_starts.py",
+        "    if file is not None and CHECK[:1].encode() not in file:\n",
+        "    if False:\n",
+        (STARTS + "test_of_an_earlier_versions_file_what_makes_no_sense_is_passed_over",),
+    ),
+    Mutant(
+        "starts-of-either-of-two-changed-files",
+        "of two changed files no line counts that only one of them has",
+        "broker/log/log_starts.py",
+        "    both = {folder: start for folder, start in one.items() if other.get(folder) == start}\n",
+        "    both = one | other\n",
+        (STARTS + "test_of_two_changed_files_counts_what_both_say",),
+    ),
+    Mutant(
+        "starts-not-written-again",
+        "what changed is written again at once: a second change finds both files sound",
+        "broker/log/log_starts.py",
+        "        if not found.is_as_written or len(self._starts) < len(found.by_folder):\n",
+        "        if len(self._starts) < len(found.by_folder):\n",
+        (CHANGED, GONE),
+    ),
+    Mutant(
+        "starts-not-scrubbed",
+        "a broker that runs finds a changed file of log starts",
+        "broker/log_scrub.py",
+        "        await self._partitions.scrub_directories()\n",
+        "",
+        (DELETED + "test_a_changed_start_hides_no_record_and_deletes_none",),
+    ),
+    Mutant(
+        "starts-unsaid",
+        "a changed file of log starts is named",
+        "broker/log_directories.py",
+        "        if wrong:\n",
+        "        if False:\n",
+        (DELETED + "test_a_changed_start_hides_no_record_and_deletes_none",),
+    ),
+    Mutant(
+        "starts-unverified",
+        "storage verify reads the file of log starts",
+        "cli/storage_verify.py",
+        "    if found.wrong:\n",
+        "    if False:\n",
+        (
+            "tests/cli/test_storage_verify.py::test_a_byte_that_changed_is_found_in_its_part[where-logs-begin]",
+        ),
+    ),
+    Mutant(
+        "starts-of-the-audit-unchecked",
+        "the audit finds other log starts than were written",
+        "audit/decode/side_files.py",
+        '    if line != f"{_CHECK}{crc32c(checked)}":\n',
+        "    if False:\n",
+        (AUDITED + "test_what_is_not_as_it_was_written_is_a_fault[other-log-starts]",),
+    ),
+)
