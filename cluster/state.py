@@ -110,17 +110,24 @@ def _row(node: LocalNode, leader: NodeId | None) -> dict[str, Any]:
 
 
 def await_live(
-    cluster: LocalCluster, children: Mapping[NodeId, Popen[bytes]], show: Callable[[str], None]
+    cluster: LocalCluster,
+    children: Mapping[NodeId, Popen[bytes]],
+    show: Callable[[str], None],
+    *,
+    timeout_s: float = LIVE_SECONDS_MAX,
 ) -> None:
     """Wait until every broker is unfenced, on a committed entry, and shows all others to clients.
 
     Raises Failed.
     """
-    asyncio.run(_await_live(cluster, children, show))
+    asyncio.run(_await_live(cluster, children, show, timeout_s))
 
 
 async def _await_live(
-    cluster: LocalCluster, children: Mapping[NodeId, Popen[bytes]], show: Callable[[str], None]
+    cluster: LocalCluster,
+    children: Mapping[NodeId, Popen[bytes]],
+    show: Callable[[str], None],
+    timeout_s: float,
 ) -> None:
     target = controllers_of(cluster)
     client = client_of(target, backoff_s_max=POLL_SECONDS)  # nodes that have just started lead in a moment
@@ -129,7 +136,7 @@ async def _await_live(
     last_words = "no answer yet"
     ask_s = FIRST_ASK_SECONDS
     try:
-        async with asyncio.timeout(LIVE_SECONDS_MAX):
+        async with asyncio.timeout(timeout_s):
             while missing:
                 _require_alive(cluster.nodes, children)
                 try:
@@ -144,7 +151,7 @@ async def _await_live(
     except TimeoutError:
         names = ", ".join(map(str, sorted(missing)))
         raise Failed(
-            f"the cluster is not live after {LIVE_SECONDS_MAX:.0f} s; missing: node {names} ({last_words})\n"
+            f"the cluster is not live after {timeout_s:.0f} s; missing: node {names} ({last_words})\n"
             + "\n".join(_last_words(node) for node in cluster.nodes if node.node_id in missing)
         ) from None
     finally:

@@ -4,14 +4,17 @@ Each runs in a thread: one that is cancelled goes on to its end there.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
-from fencepost.client import ConsumerRecord
+from fencepost.client import Admin, ConsumerRecord
 from fencepost.testing.faults import Faults
 from fencepost.testing.running import STABLE_S_MAX, RunningCluster, Which
 from fencepost.testing.tls import TlsFiles
 from fencepost.wire.requests import ListedGroup, ListedTransaction
+
+T = TypeVar("T")
 
 
 class AsyncCluster:
@@ -29,6 +32,11 @@ class AsyncCluster:
     def tls(self) -> TlsFiles:
         """What a client needs for TLS."""
         return self._plain.tls
+
+    @property
+    def has_faults(self) -> bool:
+        """Whether requests of clients go through proxies."""
+        return self._plain.has_faults
 
     @property
     def faults(self) -> Faults:
@@ -120,3 +128,7 @@ class AsyncCluster:
     async def explain(self, name: str) -> str:
         """A transactional id, ``TOPIC-PARTITION`` or producer id in sentences."""
         return await asyncio.to_thread(self._plain.explain, name)
+
+    async def ask(self, question: Callable[[Admin], Awaitable[T]]) -> T:
+        """What an admin client finds out: ``await cluster.ask(Admin.list_topics)``."""
+        return await asyncio.to_thread(self._plain.ask, question)

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from fencepost.cluster import forked, local_cluster
 from fencepost.cluster.console import Failed, Unreadable, WrongUsage
@@ -24,9 +24,10 @@ from fencepost.settings.config import CONTROLLER_LISTENER, PLAINTEXT
 from fencepost.settings.config_values import SSL
 from fencepost.testing import reaper
 from fencepost.testing.async_cluster import AsyncCluster
-from fencepost.testing.held_ports import HeldPorts, NoPorts
+from fencepost.testing.cluster_failed import ClusterFailed
+from fencepost.testing.held_ports import HeldPorts
 from fencepost.testing.proxy import Proxies
-from fencepost.testing.running import RunningCluster, fail, require_no_loop, text_of
+from fencepost.testing.running import UNPICKLED, RunningCluster, fail, require_no_loop, text_of
 from fencepost.testing.tls import MUTUAL, TlsMode, files_of, proxy_ends, require_mode
 
 TESTING: Final = "fencepost.testing"
@@ -61,6 +62,13 @@ class Cluster:
         tls: TlsMode = False,
         directory: str | os.PathLike[str] | None = None,
     ) -> None:
+        """Raises ClusterFailed: this is not what a cluster is made of."""
+        if not isinstance(nodes, int):
+            raise ClusterFailed(f"nodes: expected a number, got {nodes!r}")
+        if isinstance(topics, str):
+            raise ClusterFailed(f"topics: expected several names, got one text; write: topics=[{topics!r}]")
+        if config is not None and not isinstance(config, Mapping):
+            raise ClusterFailed(f"config: expected settings by name, {{'num.partitions': 5}}, got {config!r}")
         self._node_count = nodes
         self._topics = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics, 1)
         settings = {TESTING: True, **(config or {})}
@@ -68,7 +76,20 @@ class Cluster:
         self._has_faults = faults
         self._tls: TlsMode = tls
         self._kept = None if directory is None else Path(directory).absolute()
-        self._undo = contextlib.ExitStack()
+        self._undo: contextlib.ExitStack | None = None
+        self._started_by = 0
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Raises AttributeError: what runs is what the ``with`` block is given."""
+            if hasattr(RunningCluster, name):
+                raise AttributeError(f"a Cluster runs in a block; write: with Cluster() as c: c.{name}")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __reduce__(self) -> NoReturn:
+        """Raises TypeError."""
+        raise TypeError(UNPICKLED)
 
     def __enter__(self) -> RunningCluster:
         """Start. Raises ClusterFailed."""
@@ -78,33 +99,46 @@ class Cluster:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Kill the nodes; the folder goes, unless it is to be kept."""
-        self._undo.close()
+        """Kill the nodes; the folder goes, unless it is to be kept. Does nothing in a fork of the process."""
+        if self._undo is not None and self._started_by == os.getpid():
+            undo, self._undo = self._undo, None
+            undo.close()
 
     async def __aenter__(self) -> AsyncCluster:
-        """Start it beside the running event loop. Raises ClusterFailed."""
-        return AsyncCluster(await asyncio.to_thread(self._started))
+        """Start it beside the running event loop. Raises ClusterFailed.
+
+        Where this is cancelled, the cluster is ended before CancelledError comes out.
+        """
+        starting = asyncio.ensure_future(asyncio.to_thread(self._started))
+        try:
+            return AsyncCluster(await asyncio.shield(starting))
+        except asyncio.CancelledError:
+            await asyncio.wait([starting])
+            await asyncio.to_thread(self.__exit__, None, None, None)
+            raise
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """As ``__exit__``."""
-        await asyncio.to_thread(self._undo.close)
+        await asyncio.to_thread(self.__exit__, kind, error, trace)
 
     def _started(self) -> RunningCluster:
+        if self._undo is not None:
+            raise ClusterFailed("this cluster runs already; make another Cluster(...) for a second one")
         with contextlib.ExitStack() as undo:
             try:
                 running = self._start(undo)
-            except (Failed, WrongUsage, Unreadable, NoPorts) as error:
+            except (Failed, WrongUsage, Unreadable, OSError) as error:
                 fail(error)
-            self._undo = undo.pop_all()
+            self._undo, self._started_by = undo.pop_all(), os.getpid()
             return running
 
     def _start(self, undo: contextlib.ExitStack) -> RunningCluster:
         require_mode(self._tls, has_faults=self._has_faults)
         forked.prepare()
-        if self._kept is not None and local_cluster.exists(self._kept):
-            raise Failed(f"{self._kept} is a cluster already; one for tests is made anew")
+        if self._kept is not None:
+            _require_new(self._kept)
         root = self._kept or Path(tempfile.mkdtemp(prefix="fencepost-"))
         if self._kept is None:
             undo.callback(shutil.rmtree, root, ignore_errors=True)
@@ -143,6 +177,16 @@ class Cluster:
         proxies.start()
         undo.callback(proxies.close)
         return proxies
+
+
+def _require_new(directory: Path) -> None:
+    """Raises ClusterFailed unless there is nothing, or an empty folder."""
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        what = "is a cluster already" if (directory / local_cluster.CLUSTER).exists() else "is there already"
+        raise ClusterFailed(
+            f"directory: {directory} {what}; expected an empty folder, or a path where nothing is, as "
+            f"a cluster for tests is made anew"
+        )
 
 
 def _merged(lines: Sequence[str], later: Sequence[str]) -> list[str]:

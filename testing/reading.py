@@ -16,9 +16,13 @@ async def read_topic(brokers: Target, topic: str, isolation: str, timeout_s: flo
     Raises TimeoutError if an end is not reached: for read_committed, a transaction is open before it. Raises
     UnknownTopic, Refused, NotReachable.
     """
-    async with Consumer(brokers.name, tls=brokers.tls) as outer:
-        partitions = [TopicPartition(topic, each) for each in await outer.partitions_for(topic)]
-        ends = await outer.end_offsets(partitions)
+    until_s = asyncio.get_running_loop().time() + timeout_s
+    try:
+        async with asyncio.timeout_at(until_s), Consumer(brokers.name, tls=brokers.tls) as outer:
+            partitions = [TopicPartition(topic, each) for each in await outer.partitions_for(topic)]
+            ends = await outer.end_offsets(partitions)
+    except TimeoutError:
+        raise TimeoutError(f"after {timeout_s:.0f} s no broker said where {topic} ends") from None
     found: list[ConsumerRecord] = []
     async with Consumer(
         brokers.name,
@@ -30,7 +34,7 @@ async def read_topic(brokers: Target, topic: str, isolation: str, timeout_s: flo
         consumer.assign(partitions)
         behind = set(partitions)
         try:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout_at(until_s):
                 while behind:
                     behind = {each for each in behind if await consumer.position(each) < ends[each]}
                     if behind:

@@ -1,9 +1,11 @@
 """What a test does with the nodes of a running cluster: it kills, pauses, reads, asks. Each method blocks."""
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections import deque
@@ -37,6 +39,7 @@ POLL_S: Final = 0.02
 COMMAND_S_MAX: Final = 60.0
 END_S_MAX: Final = 15.0
 EVENTS_MAX: Final = 1000
+UNPICKLED: Final = "a cluster cannot be pickled; give the other process cluster.bootstrap"
 SIGNALLED: Final = {
     signal.SIGKILL: "was killed",
     signal.SIGSTOP: "was stopped",
@@ -51,7 +54,10 @@ class RunningCluster:
     def __init__(
         self, local: LocalCluster, proxies: Proxies | None = None, tls: TlsFiles | None = None
     ) -> None:
-        self._local = local
+        self._made = local
+        self._has_ended = False
+        self._starting = threading.Lock()  # no node is started once the cluster has ended
+        self._made_by = os.getpid()
         self._proxies = proxies
         self._tls = tls
         self._node_faults = NodeFaults(local)
@@ -68,8 +74,10 @@ class RunningCluster:
             fail(error)
 
     def kill_all(self) -> None:
-        """End every process, in whatever state it is."""
-        for node in self._local.nodes:
+        """End every process, in whatever state it is. From here on each method raises ClusterFailed."""
+        with self._starting:
+            self._has_ended = True
+        for node in self._made.nodes:
             recorded = node_process.recorded(node.directory)
             if recorded is not None:
                 recorded.send(signal.SIGKILL)
@@ -81,8 +89,9 @@ class RunningCluster:
     @property
     def bootstrap(self) -> str:
         """What a Kafka client is given as ``bootstrap.servers``; the proxies', if there are faults."""
+        self._require_there()
         if self._proxies is None:
-            return self._local.bootstrap
+            return self._made.bootstrap
         return ",".join(f"{HOST}:{port}" for port in self._proxies.ports)
 
     @property
@@ -102,17 +111,18 @@ class RunningCluster:
         """Faults of single requests of clients; those of this object itself go past them."""
         if self._proxies is None:
             raise ClusterFailed("this cluster has no proxies; write: Cluster(faults=True)")
+        self._require_there()
         return self._proxies.faults
 
     @property
     def directory(self) -> Path:
         """The cluster's folder: ``nodes/N`` has log.txt and data of node N."""
-        return self._local.directory
+        return self._made.directory
 
     @property
     def node_ids(self) -> list[int]:
         """1 to the number of nodes."""
-        return [int(node.node_id) for node in self._local.nodes]
+        return [int(node.node_id) for node in self._made.nodes]
 
     def status(self, node: int) -> str:
         """``running``, ``stopped`` (paused), ``dead`` or ``down``."""
@@ -124,7 +134,7 @@ class RunningCluster:
         def look() -> NodeId | None:
             return _run(lambda: state.find_leader(self._local))
 
-        return int(_awaited("a node leads", look, timeout_s))
+        return int(self._awaited("a node leads", look, timeout_s))
 
     def log(self, node: int, line_count: int = 50) -> str:
         """The last lines of a node's log."""
@@ -141,18 +151,28 @@ class RunningCluster:
         return self._signal(which, signal.SIGSTOP)
 
     def resume(self, *nodes: int) -> None:
-        """Let paused nodes go on; without an id, all of them."""
-        for node_id in nodes or self.node_ids:
-            if self._node(node_id).status() == "stopped":
-                self._signal(node_id, signal.SIGCONT)
+        """Let paused nodes go on; without an id, all of them. Raises ClusterFailed: one of those is dead."""
+        for node in self._named(nodes, "dead", "start it"):
+            if node.status() == "stopped":
+                self._signal(int(node.node_id), signal.SIGCONT)
+                self._node_faults.have_taken(node)
 
     def start(self, *nodes: int) -> None:
-        """Start dead nodes again, and wait until they answer; without an id, all of them."""
-        chosen = [self._node(node_id) for node_id in nodes or self.node_ids]
+        """Start dead nodes again, and wait until they answer; without an id, all of them.
+
+        Raises ClusterFailed if one that is named is paused.
+        """
+        chosen = self._named(nodes, "stopped", "let it go on with resume")
+        if os.getpid() != self._made_by:
+            raise ClusterFailed(
+                f"this process was forked, and a node that it starts would end with it; "
+                f"start nodes in process {self._made_by}, which made the cluster"
+            )
         dead = [node for node in chosen if node.status() in ("dead", "down")]
         try:
-            children = lifecycle.start_nodes(self._local, dead, forked.spawn)
-            self._children += children.values()
+            with self._starting:
+                children = lifecycle.start_nodes(self._local, dead, forked.spawn)
+                self._children += children.values()
             state.await_answering(dead, children)
         except Failed as error:
             fail(error)
@@ -180,29 +200,35 @@ class RunningCluster:
 
     def heal(self) -> None:
         """End every cut."""
+        self._require_there()
         self._node_faults.heal()
 
     def advance_clock(self, seconds: float) -> None:
         """Move every node's clock on: transactions time out, retention and expiry come due.
 
-        Elections, heartbeats and group sessions go by another clock, and are as they were.
+        Elections, heartbeats and group sessions go by another clock, and are as they were. All calls
+        together: at most ``ADVANCED_S_MAX``. Raises ClusterFailed.
         """
-        self._node_faults.advance(int(seconds * 1000))
+        self._require_there()
+        self._node_faults.advance(seconds)
 
     def wait_stable(self, *, timeout_s: float = STABLE_S_MAX) -> None:
         """Wait until every node is live and no transaction waits for its markers. Raises ClusterFailed."""
-        gone = [f"node {node.node_id} is {node.status()}" for node in self._local.nodes if node.pid() is None]
-        if gone:
-            raise ClusterFailed(f"it cannot get stable: {', '.join(gone)}; start it first")
+        for node in self._local.nodes:
+            if (status := node.status()) != "running":
+                first = "resume" if status == "stopped" else "start"
+                raise ClusterFailed(
+                    f"it cannot get stable: node {node.node_id} is {status}; {first} it first"
+                )
         try:
-            state.await_live(self._local, {}, lambda _words: None)
+            state.await_live(self._local, {}, lambda _words: None, timeout_s=timeout_s)
         except Failed as error:
             fail(error)
 
         def look() -> bool:
             return not self.ask(lambda admin: admin.list_transactions(states=MARKERS_MISSING))
 
-        _awaited("no transaction waits for its markers", look, timeout_s)
+        self._awaited("no transaction waits for its markers", look, timeout_s)
 
     def create_topic(
         self, name: str, *, partitions: int = 1, config: Mapping[str, object] | None = None
@@ -213,9 +239,9 @@ class RunningCluster:
 
         def look() -> bool:
             found = self.ask(Admin.list_topics).get(name)
-            return found is not None and len(found.leaders) == partitions
+            return found is not None and len(found.leaders) >= max(1, partitions)
 
-        _awaited(f"topic {name} is led", look, STABLE_S_MAX)
+        self._awaited(f"topic {name} is led", look, STABLE_S_MAX)
 
     # -- what it knows --------------------------------------------------------------------------------------
 
@@ -241,16 +267,19 @@ class RunningCluster:
 
     def explain(self, name: str) -> str:
         """A transactional id, ``TOPIC-PARTITION`` or producer id in sentences, as ``fencepost explain``."""
-        command = ["explain", name, "--dir", str(self._local.directory)]
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", node_process.MODULE, *command],
-            capture_output=True,
-            text=True,
-            timeout=COMMAND_S_MAX,
-            check=False,
-        )
+        command = ["explain", "--dir", str(self._local.directory), "--", name]
+        try:
+            done = subprocess.run(
+                [sys.executable, "-P", "-m", node_process.MODULE, *command],
+                capture_output=True,
+                text=True,
+                timeout=COMMAND_S_MAX,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise ClusterFailed(f"after {COMMAND_S_MAX:.0f} s no answer to: explain {name}") from None
         if not done.stdout:
-            raise ClusterFailed(done.stderr.strip())
+            raise ClusterFailed(done.stderr.strip().removeprefix("Error: "))
         return done.stdout.strip()
 
     # -- inside ---------------------------------------------------------------------------------------------
@@ -259,6 +288,37 @@ class RunningCluster:
         with ThreadPoolExecutor(1) as aside:  # a fault may be armed on an event loop
             topic = aside.submit(self.ask, Admin.list_topics).result().get(name)
         return None if topic is None else topic.topic_id
+
+    @property
+    def _local(self) -> LocalCluster:
+        self._require_there()
+        return self._made
+
+    def _require_there(self) -> None:
+        if self._has_ended:
+            raise ClusterFailed(
+                "this cluster ended with its with block: nothing can be asked of it, and nothing done to it"
+            )
+
+    def __reduce__(self) -> NoReturn:
+        """Raises TypeError."""
+        raise TypeError(UNPICKLED)
+
+    def _named(self, nodes: tuple[int, ...], unfit: str, advice: str) -> list[LocalNode]:
+        """Nodes by their ids, or all of them. Raises ClusterFailed if one that is named is ``unfit``."""
+        for node in map(self._node, nodes):
+            if node.status() == unfit:
+                raise ClusterFailed(f"node {node.node_id} is {unfit}: {advice}")
+        return [self._node(node_id) for node_id in nodes or self.node_ids]
+
+    def _awaited(self, what: str, look: Callable[[], T | None], timeout_s: float) -> T:
+        deadline_s = time.monotonic() + timeout_s
+        while not (found := look()):
+            if time.monotonic() >= deadline_s:
+                nodes = ", ".join(f"node {node.node_id} is {node.status()}" for node in self._local.nodes)
+                raise ClusterFailed(f"after {timeout_s:.0f} s still not: {what} ({nodes})")
+            time.sleep(POLL_S)
+        return found
 
     def _node(self, node_id: int) -> LocalNode:
         try:
@@ -327,15 +387,6 @@ def require_no_loop() -> None:
     raise ClusterFailed(
         "these methods block, and an event loop runs here; write: async with Cluster() as cluster"
     )
-
-
-def _awaited(what: str, look: Callable[[], T | None], timeout_s: float) -> T:
-    deadline_s = time.monotonic() + timeout_s
-    while not (found := look()):
-        if time.monotonic() >= deadline_s:
-            raise ClusterFailed(f"after {timeout_s:.0f} s still not: {what}")
-        time.sleep(POLL_S)
-    return found
 
 
 def text_of(value: object) -> str:

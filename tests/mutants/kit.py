@@ -12,6 +12,7 @@ JOURNAL: Final = "tests/testing/test_journal.py::"
 
 FORKED: Final = "tests/testing/test_forked.py::"
 CONTROL: Final = "tests/testing/test_control.py::"
+WRONG_CALLS: Final = "tests/testing/test_wrong_calls.py::"
 
 FENCES: Final = (
     "tests/coordinator/test_transaction_timers.py"
@@ -19,6 +20,30 @@ FENCES: Final = (
 )
 
 KIT_MUTANTS: Final = (
+    Mutant(
+        "ended-clusters-start-again",
+        "nothing can be done to a cluster whose block ended",
+        "testing/running.py",
+        "        self._has_ended = True\n",
+        "        self._has_ended = False\n",
+        (WRONG_CALLS + "test_calls_in_the_wrong_order_say_what_to_do_and_leave_nothing",),
+    ),
+    Mutant(
+        "forks-end-clusters",
+        "a fork of the test run that leaves the block ends nothing",
+        "testing/cluster.py",
+        "        if self._undo is not None and self._started_by == os.getpid():\n",
+        "        if self._undo is not None:\n",
+        (WRONG_CALLS + "test_calls_in_the_wrong_order_say_what_to_do_and_leave_nothing",),
+    ),
+    Mutant(
+        "cancelled-starts-go-on",
+        "a cluster whose start was cancelled is ended",
+        "testing/cluster.py",
+        "            await asyncio.to_thread(self.__exit__, None, None, None)\n            raise\n",
+        "            raise\n",
+        (WRONG_CALLS + "test_a_start_that_is_cancelled_is_ended",),
+    ),
     Mutant(
         "control-open-to-others",
         "only the owner of a cluster's folder may break it",

@@ -121,7 +121,7 @@ def test_nodes_are_cut_off_and_clocks_move_on() -> None:
         cluster.advance_clock(120)
         wait_for("it timed out", lambda: "CompleteAbort" in {each.state for each in cluster.transactions()})
         assert [each.value for each in cluster.read("t")] == [b"meanwhile"]
-        with pytest.raises(ClusterFailed, match="expected 0 ms or more, got -1000"):
+        with pytest.raises(ClusterFailed, match=r"expected 0 s or more, .* got -1"):
             cluster.advance_clock(-1)
         with pytest.raises(ClusterFailed, match="cannot be cut off from itself"):
             cluster.cut(1, 1)
