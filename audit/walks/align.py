@@ -4,7 +4,7 @@ Cheapest    of all ways to read the two sequences side by side the one with the 
             Times only choose between ways that cost the same: which of ten equal markers is missing.
             Where the log has a hole, or the coordinator's is not whole, they say more: a marker that is
             missing is no other fault there, and five markers older than their decisions are pairs that
-            are one off.
+            are one off. By how much clocks differ, ``clocks`` knows.
 Epochs      a turn and an outcome of different epochs are never the same transaction. Clients of
             transactions V2 have one transaction for each epoch, so theirs are paired by it.
             A marker of another epoch that ends an outcome's data, by the data's epoch, is that outcome's.
@@ -33,8 +33,9 @@ _SPLITS: Final = 70  # more for a marker that would end data of another transact
 _UNTIMELY: Final = 12
 _UNTIMELY_WHERE_SOME_ARE_GONE: Final = 100
 _BEFORE_IT: Final = 2  # of a time before its decision, by less than clocks differ; open data of one after it
+_BEHIND_IT: Final = 1  # of a time after its decision, by more than that
 _AT_THE_END: Final = 20  # less for what stands alone there: it is judged more mildly
-_SKEW_MS: Final = 1000
+SKEW_MS: Final = 1000  # by which clocks may differ, beside what they usually do
 _NEVER: Final = 10**9
 _NEVER_MS: Final = 2**63
 
@@ -61,6 +62,8 @@ class Sides(NamedTuple):
     is_whole: bool
     kept_from: int  # the partition's markers are kept from this offset on
     is_stopped: bool = False  # nothing more comes to the partition's log
+    by_times: bool = True  # whether times say anything
+    late_ms: int = 0  # how much later than their decisions markers are by their clocks
     untimely: int = _UNTIMELY  # the cost of a marker that its time does not fit
 
 
@@ -73,7 +76,7 @@ def align(sides: Sides) -> list[Step]:
     steps = [Step(SAME, at, at) for at in range(head)]
     steps += _cheapest(sides, head, outcomes - tail, turns - tail)
     steps += [Step(SAME, outcomes - each, turns - each) for each in range(tail, 0, -1)]
-    return _last_in_time(sides, steps) if sides.is_stopped else steps
+    return _last_in_time(sides, steps) if sides.is_stopped and sides.by_times else steps
 
 
 def _last_in_time(sides: Sides, steps: list[Step]) -> list[Step]:
@@ -89,7 +92,8 @@ def _last_in_time(sides: Sides, steps: list[Step]) -> list[Step]:
             break
         outcome, turn = sides.outcomes[last.outcome], sides.turns[before.turn]
         decided_ms = outcome["prepared_ms"]
-        if not _is_same(outcome, turn) or decided_ms is None or (turn["at_ms"] or 0) < decided_ms:
+        at_ms = (turn["at_ms"] or 0) - sides.late_ms
+        if not _is_same(outcome, turn) or decided_ms is None or at_ms < decided_ms:
             break
         result[at - 1 : at + 1] = [Step(MISSING, before.outcome, None), Step(SAME, last.outcome, before.turn)]
     return result
@@ -217,16 +221,19 @@ def _untimely(sides: Sides, outcome: Row, turn: Row, at: int) -> int:
     """
     if turn["control_type"] is None:
         began = outcome["started_ms"] if outcome["outcome"] == OPEN else None
-        is_older = began is not None and (turn["data_ms"] or began) + _SKEW_MS < began
+        is_older = began is not None and (turn["data_ms"] or began) + SKEW_MS < began
         return _BEFORE_IT if is_older else 0
-    if outcome["prepared_ms"] is None or turn["at_ms"] is None:
+    if outcome["prepared_ms"] is None or turn["at_ms"] is None or not sides.by_times:
         return 0
-    early = turn["at_ms"] + _SKEW_MS < outcome["prepared_ms"]
+    at_ms = turn["at_ms"] - sides.late_ms
+    early = at_ms + SKEW_MS < outcome["prepared_ms"]
     following = sides.outcomes[at + 1]["prepared_ms"] if at + 1 < len(sides.outcomes) else None
-    late = following is not None and turn["at_ms"] > following + _SKEW_MS
+    late = following is not None and at_ms > following + SKEW_MS
     if early or late:
         return sides.untimely
-    return _BEFORE_IT if turn["at_ms"] < outcome["prepared_ms"] else 0
+    if at_ms < outcome["prepared_ms"]:
+        return _BEFORE_IT
+    return _BEHIND_IT if at_ms > outcome["prepared_ms"] + SKEW_MS else 0
 
 
 def _is_exchanged(sides: Sides, at: int, turn_at: int) -> bool:

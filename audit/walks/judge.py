@@ -11,7 +11,7 @@ Known       what a coordinator does not tell of is a finding where its log is wh
 from collections.abc import Sequence
 from typing import Final
 
-from fencepost.audit.walks import align, marker
+from fencepost.audit.walks import align, clocks, marker
 from fencepost.audit.walks.align import ABORT, COMMIT, Row, Sides, Step, kind_of
 from fencepost.audit.walks.columns import (
     AFTER_COORDINATOR,
@@ -26,7 +26,6 @@ from fencepost.audit.walks.found import Found, found, producer_name
 from fencepost.audit.walks.story import CLOCK_GRACE_MS
 
 _NAMES: Final = {0: "abort", 1: "commit", -1: "emptied"}
-_SKEW_MS: Final = 1000
 
 
 class Judge:
@@ -56,7 +55,7 @@ class Judge:
         fact = self._facts[0]
         self._fact = fact
         self._turns = [turn for turn in self._turns if not self._is_cleaned(turn)]
-        steps = align.align(
+        steps, self._clocks = clocks.read(
             Sides(self._outcomes, self._turns, fact["first_epoch"], bool(fact["is_whole"]),
                   self._context.kept_from, bool(self._context.row["stopped"]))
         )  # fmt: skip
@@ -203,7 +202,8 @@ class Judge:
 
     def _is_amid(self, step: Step, turn: Row) -> bool:
         at = step.turn or 0
-        return marker.is_amid(turn, self._turns[at - 1] if at else None, self._next_outcome.get(at))
+        before = self._turns[at - 1] if at else None
+        return marker.is_amid(turn, before, self._next_outcome.get(at), self._clocks.marker_ms)
 
     def _extra(self, step: Step, turn: Row) -> tuple[str, str]:
         before = self._turns[step.turn - 1] if step.turn else None
@@ -259,9 +259,7 @@ class Judge:
         if (turn["since_offset"] or 0) < self._context.kept_from:  # its data is what the log no longer has
             return
         after = self._outcomes[step.outcome + 1] if step.outcome + 1 < len(self._outcomes) else None
-        began = outcome["started_ms"] - _SKEW_MS <= following["data_ms"] <= outcome["prepared_ms"]
-        is_next = after is not None and following["data_ms"] >= after["started_ms"]
-        if began and not is_next:
+        if all(marker.is_of(outcome, after, following["data_ms"] - ms) for ms in (0, self._clocks.data_ms)):
             said = f"data from offset {following['data_offset']} on came after the marker that ends it"
             self._add("early", said, turn, outcome)
 

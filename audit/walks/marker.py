@@ -8,7 +8,7 @@ Leader      a marker carries the leader epoch of its coordinator. It was written
 
 from collections.abc import Sequence
 
-from fencepost.audit.walks.align import ABORT, COMMIT, Row, Step
+from fencepost.audit.walks.align import ABORT, COMMIT, SKEW_MS, Row, Step
 from fencepost.audit.walks.columns import FLAG_UNCOMMITTED
 
 
@@ -26,15 +26,18 @@ def of_another_leader(outcomes: Sequence[Row], outcome: Row, turn: Row) -> str |
     return None
 
 
-def is_amid(turn: Row, before: Row | None, following: Row | None) -> bool:
+def is_amid(turn: Row, before: Row | None, following: Row | None, late_ms: int) -> bool:
     """Whether an abort without a transaction is a copy of the marker before, or ended data while the
     coordinator had the ``following`` transaction open. An operator's comes when nothing else is going on.
+
+    late_ms   how much later its leader's clock is than the coordinator's.
     """
     if before is not None and turn["at_ms"] <= before["at_ms"]:
         return True
     if following is None or following["prepared_ms"] is None:
         return False
-    return bool(0 <= following["started_ms"] <= turn["at_ms"] < following["prepared_ms"])
+    at_ms = turn["at_ms"] - late_ms
+    return bool(0 <= following["started_ms"] <= at_ms < following["prepared_ms"])
 
 
 def followed_by(steps: Sequence[Step], outcomes: Sequence[Row]) -> dict[int, Row]:
@@ -57,6 +60,12 @@ def is_within(turn: Row, following: Row, indexed: Sequence[Row]) -> bool:
     named = {entry["offset"] for entry in indexed}
     ranges = ((entry["first_offset"], entry["offset"]) for entry in indexed)
     return at not in named and any(first <= at <= following["data_offset"] <= last for first, last in ranges)
+
+
+def is_of(outcome: Row, after: Row | None, data_ms: int) -> bool:
+    """Whether data of that time was written while this transaction was open, and before the next one was."""
+    is_within = outcome["started_ms"] - SKEW_MS <= data_ms <= outcome["prepared_ms"]
+    return is_within and (after is None or data_ms < after["started_ms"])
 
 
 def overtaken(turns: Sequence[Row]) -> Row | None:

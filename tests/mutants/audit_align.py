@@ -8,6 +8,9 @@ MARKERS: Final = "tests/audit/walks/test_markers.py::test_what_is_found_of_marke
 WITHOUT_A_HOLE: Final = MARKERS + "[a-marker-is-missing-without-a-hole-sizes0]"
 NOTHING_WILL_END: Final = MARKERS + "[data-that-nothing-will-end-where-both-logs-were-compacted-sizes0]"
 ENDS_BEFORE: Final = MARKERS + "[a-copy-that-ends-before-a-marker-and-the-transaction-behind-it-sizes0]"
+BEHIND: Final = MARKERS + "[a-leaders-clock-that-is-behind-sizes0]"
+MISSING_BEHIND: Final = MARKERS + "[a-marker-is-missing-under-a-clock-that-is-behind-sizes0]"
+EMPTY_BEHIND: Final = MARKERS + "[commits-without-data-of-a-client-whose-clock-is-behind-sizes0]"
 CAUSES: Final = "tests/audit/walks/test_causes.py::"
 STABLE: Final = CAUSES + "test_what_is_open_explains_the_stable_offsets_of_aborts_behind_it"
 
@@ -19,6 +22,30 @@ AUDIT_ALIGN: Final = (
         '    if not sides.is_whole or any(turn["flags"] & FLAG_HOLE for turn in sides.turns):\n',
         '    if any(turn["flags"] & FLAG_HOLE for turn in sides.turns):\n',
         (WITHOUT_A_HOLE,),
+    ),
+    Mutant(
+        "clocks-that-differ-are-pairs-one-off",
+        "markers that are all older than their decisions by as much are of another clock",
+        "audit/walks/clocks.py",
+        "        steps = min((plain, steps, *ways), key=lambda way: _rank(sides, way))\n",
+        "",
+        (BEHIND,),
+    ),
+    Mutant(
+        "clocks-that-differ-hide-a-missing-marker",
+        "pairs that are one off do not agree on by how much clocks differ",
+        "audit/walks/clocks.py",
+        "        steps = min((plain, steps, *ways), key=lambda way: _rank(sides, way))\n",
+        "        steps = plain\n",
+        (MISSING_BEHIND, WITHOUT_A_HOLE),
+    ),
+    Mutant(
+        "a-clients-clock-makes-markers-early",
+        "data of a client whose clock is behind is not of the transaction before",
+        "audit/walks/judge.py",
+        'following["data_ms"] - ms) for ms in (0, self._clocks.data_ms)):\n',
+        'following["data_ms"] - ms) for ms in (0,)):\n',
+        (EMPTY_BEHIND,),
     ),
     Mutant(
         "open-data-may-be-of-before",

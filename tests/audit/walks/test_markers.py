@@ -57,6 +57,15 @@ def the_first_outcome_that_is_told_of_with_an_epoch_of_its_own() -> Cluster:
     return cluster
 
 
+def now_and_then(count: int) -> Cluster:
+    """Transactions of one epoch, four to nine seconds apart."""
+    cluster = kafka()
+    for number in range(count):
+        cluster.later(1000 * (number * 7 % 6))
+        cluster.transaction()
+    return cluster
+
+
 def many_before_a_hole(lost: Callable[[Cluster], Row]) -> Cluster:
     """The coordinator's log tells of the last 17 of 20 transactions of one epoch; #17 loses one row."""
     cluster = compacted(kafka(*["Commit"] * 20), 9)
@@ -81,9 +90,52 @@ def a_marker_is_missing_without_a_hole() -> Cluster:
     return cluster
 
 
+@case("?markers.without_transaction")
+def a_leaders_clock_that_is_behind() -> Cluster:
+    """Each marker is older than its decision, all by as much: no pair is one off."""
+    return compacted(on_another_clock(now_and_then(20), -5000), 9)
+
+
+@case()
+def a_leaders_clock_that_is_behind_and_many_transactions() -> Cluster:
+    return on_another_clock(now_and_then(90), -5000)
+
+
+@case("?markers.without_transaction")
+def a_leaders_clock_that_is_ahead() -> Cluster:
+    return compacted(on_another_clock(now_and_then(90), 30_000), 9)
+
+
+@case("?markers.without_transaction", "markers.missing")
+def a_marker_is_missing_under_a_clock_that_is_behind() -> Cluster:
+    cluster = on_another_clock(now_and_then(20), -5000)
+    cluster.log.squeeze_out(cluster.markers()[16])
+    return compacted(cluster, 9)
+
+
+@case()
+def commits_without_data_of_a_client_whose_clock_is_behind() -> Cluster:
+    """Its data looks as if it were of the transaction before, which had none."""
+    cluster = kafka()
+    for number in range(9):
+        cluster.later(1000 * (number * 7 % 6))
+        cluster.transaction(batches=int(number % 3 > 0))
+    for row in cluster.log.rows:
+        if row.get("control_type") is None:
+            row["max_timestamp_ms"] -= 5000
+    return cluster
+
+
+def on_another_clock(cluster: Cluster, ms: int) -> Cluster:
+    """The partition's leader stamps markers by a clock that is so much ahead of the coordinator's."""
+    for row in cluster.markers():
+        row["max_timestamp_ms"] += ms
+    return cluster
+
+
 @case("?markers.missing", "?markers.without_transaction")
 def a_copy_that_ends_before_a_marker_and_the_transaction_behind_it() -> Cluster:
-    cluster = kafka(*["Commit"] * 20)
+    cluster = now_and_then(20)
     cluster.transaction(marked=False)
     cluster.later(5000)
     cluster.states.add("Ongoing")
