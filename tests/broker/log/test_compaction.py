@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fencepost.broker.log.compaction import NOTHING, AbortedRanges, Compaction, LastOffsets
+from fencepost.broker.log.compaction import (
+    KEY_BYTES_MAX,
+    NOTHING,
+    AbortedRanges,
+    Compaction,
+    LastOffsets,
+)
 from fencepost.broker.log.producer_state import Ended, Producer, ProducerStates
 from fencepost.records.batch import (
     BatchHeader,
@@ -100,7 +106,7 @@ def play(history: list[tuple[Any, ...]]) -> Log:
     return log
 
 
-keys = st.sampled_from([b"a", b"b", b"c", b"d", b"k" * 40])
+keys = st.sampled_from([b"a", b"b", b"c", b"k" * KEY_BYTES_MAX, b"k" * (KEY_BYTES_MAX + 1)])
 values = st.sampled_from([b"", b"1", b"two", None, b"v" * 200])
 history = st.lists(
     st.one_of(
