@@ -3,7 +3,8 @@
 A failed flush loses what was not flushed (LMDB aborts the transaction), or not: the disk may have it all the
 same, and only the word of it is lost. What another thread reads or writes may fail, too; that ends nothing.
 With ``bad_calls`` each call of a file or table may fail (disk_calls.py): what fails of the store must end the
-process; of a snapshot or of the clock's file it may be named, and passed by.
+process, and a flush of an archive that failed, whichever thread made it: what it left is not known. What
+fails of a snapshot or of the clock's file may be named, and passed by.
 """
 
 import errno
@@ -24,6 +25,7 @@ FAILURES: Final[tuple[Callable[[], Exception], ...]] = (
     lambda: OSError(errno.ENOSPC, "simulated"),
     lambda: lmdb.DiskError("simulated"),
 )
+FLUSHES: Final = 10  # a call that flushes fails so many times as often as another: there are few
 
 
 class BadDisk:
@@ -39,6 +41,7 @@ class BadDisk:
         self._must_end = False
         self._works = False  # another thread does: what fails ends nothing, but for a flush of the archive
         self._failure_at_work: Exception | None = None
+        self._unflushed: Exception | None = None  # what a flush of an archive raised there
         self._rng = rng
         self._weather = weather
 
@@ -75,7 +78,8 @@ class BadDisk:
 
     def begin(self) -> None:
         """A process is about to start."""
-        self.alive, self.failure, self._failure_at_work, self._must_end = True, None, None, False
+        self.alive, self.failure, self._must_end = True, None, False
+        self._failure_at_work = self._unflushed = None
 
     def end(self) -> None:
         """The process is gone."""
@@ -101,21 +105,30 @@ class BadDisk:
         finally:
             self._works = False
 
+    def work_ends(self) -> None:
+        """The process learns how it went: from here on it must not survive a flush that failed there."""
+        if self._unflushed is not None:
+            self.failure, self._must_end, self._unflushed = self._unflushed, True, None
+
     def call(self, name: str, path: str, *, in_store: bool = False) -> None:
         """A call is about to be made. Raises OSError, or lmdb.Error of the store."""
         if not self.alive or self.failure is not None:
             return
         share = self._weather().bad_calls if self.share is None else self.share
-        if not share or self._rng.random() >= share:
+        flushes = name == "fsync"
+        if not share or self._rng.random() >= share * (FLUSHES if flushes else 1):
             return
         self.failed_calls += 1
         number = self._rng.choice((errno.EIO, errno.ENOSPC))
         what = f"simulated, in {name}"
         error = lmdb.DiskError(what) if in_store else OSError(number, what, path)
-        if self._works:
-            self._failure_at_work = error
+        of_archive = flushes and "/archive/" in path and path.endswith(".log")
+        if not self._works:
+            self.failure, self._must_end = error, in_store or of_archive
+        elif of_archive:
+            self._failure_at_work = self._unflushed = error
         else:
-            self.failure, self._must_end = error, in_store
+            self._failure_at_work = error
         raise error
 
     def caused(self, error: BaseException | None) -> bool:

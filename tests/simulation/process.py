@@ -349,11 +349,11 @@ class Process(Starting):
                         task.run()
                 except (OSError, lmdb.Error, SealBroken) as error:
                     task.fail(error)
-                self._agenda.after(self._rng.uniform(0.0, 0.2), finish)
+                self._agenda.after(self._rng.uniform(0.0, 0.2), self._run_in, life, ended)
 
-        def finish() -> None:
-            if self.driver is not None:
-                self._run_in(life, self.driver.ended, task)
+        def ended() -> Obligations:
+            self.disk.work_ends()
+            return self.driver.ended(task) if self.driver is not None else ()
 
         self._agenda.after(self._rng.uniform(0.0, 0.2), execute)
 
