@@ -142,7 +142,7 @@ async def _await_live(
                 try:
                     missing = expected - await _live_brokers(cluster, client, ask_s)
                 except _NO_ANSWER as error:
-                    _raise_if_refused(error, target)
+                    _raise_if_refused(error, target, cluster)
                     last_words = str(error)
                     ask_s *= ASK_GROWTH
                 show(f"waiting for node {', '.join(map(str, sorted(missing)))}: {last_words}")
@@ -243,7 +243,11 @@ def _last_words(node: LocalNode) -> str:
     return f"the end of {node.directory / node_process.LOG}:\n{node_process.log_tail(node.directory)}"
 
 
-def _raise_if_refused(error: Exception, target: Target) -> None:
-    """Waiting does not cure a lack of authorization."""
+def _raise_if_refused(error: Exception, target: Target, cluster: LocalCluster) -> None:
+    """Waiting does not cure a lack of authorization, nor of space."""
+    if isinstance(error, ApiError) and error.code == ErrorCode.KAFKA_STORAGE_ERROR:
+        raise Failed(
+            f"the cluster cannot write to {cluster.directory}: {error}; make room, or choose another"
+        )
     if isinstance(error, ApiError) and error.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         raise Failed(f"the cluster at {target.name} refuses to say whether it is live: {error}") from error

@@ -42,6 +42,7 @@ from fencepost.settings.node_identity import (
 )
 from fencepost.snapshots.store import STORE_FAILURES
 from fencepost.snapshots.sums import StoreDamaged
+from fencepost.wire.descriptors import RESERVE_MIN
 from fencepost.wire.garbage import LongLived
 from fencepost.wire.registry import load_newest
 from fencepost.wire.request_memory import RequestMemory
@@ -55,6 +56,7 @@ INTERRUPTED: Final = 130
 
 STOP_SECONDS_MAX: Final = 10.0
 GARBAGE_SECONDS: Final = 1.0
+FILES_MIN: Final = 2 * RESERVE_MIN  # half of them for sockets
 DAMAGED_STORES_MAX: Final = 100  # kept in one directory: more is a disk to be replaced
 NO_AUTHORIZER: Final = (
     "any client that connects may do everything; authorizer.acls.file lists who administers the cluster"
@@ -85,13 +87,13 @@ def run_node(config: NodeConfig, identity: Identity) -> int:
     """Run until a signal ends it. Returns the exit status.
 
     Raises   ConfigError: the configuration, or a file that it names.
-             StorageError, StoreInUse, OSError: the directory, or a port.
+             StorageError, StoreInUse, OSError: the directory, a port, or too few file descriptors.
     """
     log = open_log(config)
     if identity.bootstrap_fault:
         log.error("bootstrap_damaged", reason=identity.bootstrap_fault, next="the store knows what it said")
-    identity = _with_its_store(config, identity, log)
     _raise_files_limit()
+    identity = _with_its_store(config, identity, log)
     try:
         return _run_to_the_end(config, identity, log)
     except StoreDamaged as error:
@@ -179,8 +181,13 @@ def _without_damaged_store(
 
 
 def _raise_files_limit() -> None:
-    """As many open files as the system allows: a partition takes three, a connection one."""
+    """As many open files as the system allows: a partition takes three, a connection one. Raises OSError."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < FILES_MIN:
+        raise OSError(
+            f"a node needs {FILES_MIN} file descriptors, and may have {hard}: raise the hard limit "
+            "(RLIMIT_NOFILE, 'ulimit -Hn')"
+        )
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 

@@ -31,6 +31,8 @@ from fencepost.testing.running import UNPICKLED, RunningCluster, fail, require_n
 from fencepost.testing.tls import MUTUAL, TlsMode, files_of, proxy_ends, require_mode
 
 TESTING: Final = "fencepost.testing"
+FREE_MIN: Final = "disk.free.min.bytes"
+FREE_BYTES_MIN: Final = 1024 * 1024  # temporary folders may be small: /dev/shm of a container has 64 MiB
 PROXIED: Final = "PROXIED"
 PROXIED_PORT_OFFSET: Final = 400
 
@@ -71,7 +73,7 @@ class Cluster:
             raise ClusterFailed(f"config: expected settings by name, {{'num.partitions': 5}}, got {config!r}")
         self._node_count = nodes
         self._topics = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics, 1)
-        settings = {TESTING: True, **(config or {})}
+        settings = {TESTING: True, FREE_MIN: FREE_BYTES_MIN, **(config or {})}
         self._overrides = [f"{name}={text_of(value)}" for name, value in settings.items()]
         self._has_faults = faults
         self._tls: TlsMode = tls

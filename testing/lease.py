@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from typing import Any, Final
 from fencepost.client import Admin, ClientError, ConsumerRecord
 from fencepost.testing.causes import causes
 from fencepost.testing.chaos import Killer
-from fencepost.testing.cluster import Cluster
+from fencepost.testing.cluster import FREE_BYTES_MIN, Cluster
 from fencepost.testing.cluster_failed import ClusterFailed
 from fencepost.testing.evidence import Evidence
 from fencepost.testing.exactly_once import assert_exactly_once
@@ -27,6 +28,7 @@ OF_A_CLUSTER: Final = {"nodes", "config", "tls"}
 EVERY_S: Final = 2.0
 WIDTH: Final = 100
 LOG_LINES: Final = 30
+FULL_BYTES: Final = 4 * FREE_BYTES_MIN
 TRANSACTIONS_MAX: Final = 20
 ROWS_MAX: Final = 1000  # transactional ids that are explained
 _NUMBERS: Final = itertools.count(1)
@@ -96,6 +98,10 @@ class Lease:
             failure=failure,
         )
         found = [("fencepost: transactions", said)]
+        free = shutil.disk_usage(self.cluster.directory).free
+        if free < FULL_BYTES:
+            said = f"The nodes may be unable to write: {free} bytes are free at {self.cluster.directory}."
+            found.insert(0, ("fencepost: little space", said))
         if happened := timeline(evidence):
             found.insert(0, ("fencepost: what happened", "\n".join(happened)))
         if why := causes(evidence):

@@ -8,7 +8,9 @@ Failing     tests get sections: the cause, what happened when, open and fenced t
 Cost        this module is loaded by every run of pytest; the rest by the first test that asks for it.
 """
 
+import contextlib
 from collections.abc import Generator, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -43,7 +45,8 @@ def fencepost_cluster(request: pytest.FixtureRequest) -> "Iterator[RunningCluste
     _prepare()
     from fencepost.testing.cluster import Cluster
 
-    with Cluster(nodes=request.config.getoption("--fencepost-nodes"), faults=True) as cluster:
+    nodes = request.config.getoption("--fencepost-nodes")
+    with _in_a_sentence(), Cluster(nodes=nodes, faults=True) as cluster:
         yield cluster
 
 
@@ -55,7 +58,7 @@ def fencepost(request: pytest.FixtureRequest) -> "Iterator[Lease]":
 
     marker = request.node.get_closest_marker(MARKER)
     wanted = {} if marker is None else dict(marker.kwargs)
-    with leased(wanted, lambda: request.getfixturevalue("fencepost_cluster")) as lease:
+    with _in_a_sentence(), leased(wanted, partial(request.getfixturevalue, "fencepost_cluster")) as lease:
         request.node.stash[HELD] = lease
         yield lease
 
@@ -71,6 +74,17 @@ def pytest_runtest_makereport(
         failure = None if call.excinfo is None else call.excinfo.value
         report.sections[:0] = lease.explained(failure)
     return report
+
+
+@contextlib.contextmanager
+def _in_a_sentence() -> Iterator[None]:
+    """What a fixture's cluster did not do is said without the kit's own code around it."""
+    from fencepost.testing.cluster_failed import ClusterFailed
+
+    try:
+        yield
+    except ClusterFailed as error:
+        raise pytest.fail.Exception(f"fencepost: {error}", pytrace=False) from None
 
 
 def _prepare() -> None:

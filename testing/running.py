@@ -385,7 +385,8 @@ def require_no_loop() -> None:
     except RuntimeError:
         return
     raise ClusterFailed(
-        "these methods block, and an event loop runs here; write: async with Cluster() as cluster"
+        "this method blocks, and an event loop runs in this thread; "
+        "write: await asyncio.to_thread(METHOD, ...), or: async with Cluster() as cluster"
     )
 
 

@@ -54,3 +54,12 @@ def test_one_sentence(
     if error is NO_ROOM:
         assert str(cluster.node(1).config.directory / "store") in said.stderr
         assert "bytes are free there" in said.stderr
+
+
+def test_too_few_file_descriptors_are_said(
+    cluster: LocalCluster, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("resource.getrlimit", lambda _which: (64, 127))
+    said = here(capsys, "node", "--config", cluster.node(1).directory / "node.properties")
+    assert said.status == 1
+    assert "a node needs 128 file descriptors, and may have 127: raise the hard limit" in said.stderr

@@ -121,6 +121,14 @@ def test_right_applications_pass_while_leaders_die_and_failing_tests_are_explain
 
 
 @pytest.mark.slow
+def test_a_cluster_that_does_not_start_is_a_sentence(tmp_path: Path) -> None:
+    done = run_pytest(tmp_path, "def test_it(fencepost):\n    pass\n", "--fencepost-nodes", "0")
+    assert "fencepost: expected 1 to 15 nodes, got 0" in done.stdout
+    assert "Traceback" not in done.stdout
+    assert len(done.stdout.splitlines()) < 10, done.stdout
+
+
+@pytest.mark.slow
 def test_the_examples_without_pytest_run(tmp_path: Path) -> None:
     tls = TLS.replace("Cluster(tls", "Cluster(1, tls")
     assert tls != TLS
