@@ -4,20 +4,27 @@ File     ``hosted-logs`` in ``metadata.log.dir``, text, a line for each change, 
          ``+ <topic id> <index> <directory id> <topic> [<leader epoch>]`` a log was made there,
          ``- <topic id> <index>`` it was deleted; ids as Kafka writes them. The newest leader epoch in which
          the log was there is 0 if none is named. Written anew when most of its lines are of the past.
+Check    behind each line is one that earlier versions take for the deletion of a log that never was:
+         ``- <id> 0``, the id being 12 fixed bytes and the CRC-32C of the line. A line without one was
+         written by an earlier version: it is not checked, and the next start writes it again.
 Order    a log is made, its line is on the disk, then it takes records; the line that it is deleted is on the
          disk before it is. So a log that a crash left without a line is found at the next start, and
          remembered; none that has a line was never there.
-Damage   a last line without an end was never acknowledged. A line that makes no sense is passed over, and
-         counted: a log that is there is remembered again, one that is not there may be made anew.
+Damage   a last line without an end was never acknowledged. A line that makes no sense, or is not as it was
+         written, is passed over, and counted: a log that is there is remembered again, one that is not
+         there may be made anew.
 """
 
 import errno
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 from uuid import UUID
+
+from crc32c import crc32c
 
 from fencepost.broker.log.checkpoints import replace_file, sync_path
 from fencepost.records.named_errors import named
@@ -25,6 +32,9 @@ from fencepost.settings.node_identity import id_text, parse_id
 
 HOSTED_LOGS: Final = "hosted-logs"
 PAST_LINES_MAX: Final = 1_000  # beside as many as there are logs
+
+_CHECK: Final = b"line checked"
+_CHECK_BEGIN: Final = b"- bGluZSBjaGVja2Vk"  # what a check's line begins with: those bytes in base64
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +46,7 @@ class HostedLog:
     topic_id: UUID
     directory_id: UUID
     leader_epoch: int = 0  # the newest in which it was there
+    is_checked: bool = field(default=True, compare=False)  # not one that an earlier version remembered
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.index}"
@@ -66,18 +77,34 @@ class HostedLogs:
             raw = self._file.read_bytes()
         except FileNotFoundError:
             return 0
-        lines = raw.split(b"\n")
-        unread = sum(not self._take(line) for line in lines[:-1])
-        past = len(lines) - len(self._logs)
-        self._is_untidy = bool(lines[-1]) or unread > 0 or past > len(self._logs) + PAST_LINES_MAX
+        *lines, torn = raw.split(b"\n")
+        unread = past = unchecked = 0
+        for line, following in pairwise((*lines, b"")):
+            if line.startswith(_CHECK_BEGIN):
+                continue
+            is_checked = following.startswith(_CHECK_BEGIN)
+            is_read = not is_checked or following + b"\n" == _check(line + b"\n")
+            unread += not (is_read and self._take(line, is_checked=is_checked))
+            unchecked += not is_checked
+            past += 1
+        past -= len(self._logs)
+        self._is_untidy = bool(torn or unread or unchecked) or past > len(self._logs) + PAST_LINES_MAX
         return unread
 
     def tidy(self) -> None:
         """Write the file anew if what was read has a torn end, or much of the past. Raises OSError."""
         if self._is_untidy:
-            content = "".join(_line(log) for log in self._logs.values())
-            replace_file(self._file, content.encode("ascii"), durable=True)
+            content = b"".join(_checked(_line(log)) for log in self._logs.values())
+            replace_file(self._file, content, durable=True)
             self._is_untidy = False
+
+    def scrub(self) -> bool:
+        """Write the file anew if it changed on the disk since it was written: True. Raises OSError."""
+        found = HostedLogs(self._file.parent)
+        self._is_untidy = found.load() > 0 or found._logs != self._logs
+        is_changed = self._is_untidy
+        self.tidy()
+        return is_changed
 
     def add(self, logs: Iterable[HostedLog]) -> None:
         """Remember them, durably. Raises OSError: then none of them may be used."""
@@ -92,7 +119,7 @@ class HostedLogs:
             del self._logs[topic_id, index]
 
     def _append(self, lines: Iterable[str]) -> None:
-        content = "".join(lines).encode("ascii")
+        content = b"".join(map(_checked, lines))
         if not content:
             return
         is_new = not self._file.exists()
@@ -111,7 +138,7 @@ class HostedLogs:
         if is_new:
             sync_path(self._file.parent)
 
-    def _take(self, line: bytes) -> bool:
+    def _take(self, line: bytes, *, is_checked: bool) -> bool:
         """Apply a line; False: it makes no sense."""
         try:
             sign, *fields = line.decode("ascii").split(" ")
@@ -123,6 +150,7 @@ class HostedLogs:
                     parse_id(topic_id),
                     parse_id(directory_id),
                     int(epoch[0]) if epoch else 0,
+                    is_checked,
                 )
                 self._logs[log.topic_id, log.index] = log
                 return True
@@ -132,6 +160,17 @@ class HostedLogs:
         except ValueError:
             return False
         return False
+
+
+def _checked(line: str) -> bytes:
+    """A line, and the one that is its check."""
+    raw = line.encode("ascii")
+    return raw + _check(raw)
+
+
+def _check(line: bytes) -> bytes:
+    identifier = UUID(bytes=_CHECK + crc32c(line).to_bytes(4, "big"))
+    return f"- {id_text(identifier)} 0\n".encode("ascii")
 
 
 def _line(log: HostedLog) -> str:

@@ -230,11 +230,15 @@ class LogDirectories:
 
     def scrub(self) -> None:
         """What is remembered of logs is on the disk as it is in memory, or written again."""
-        for each in self._usable():
-            try:
+        at = self._home
+        try:
+            if self._hosted.scrub():
+                self._log.error("hosted_logs_damaged", directory=str(at))
+            for each in self._usable():
+                at = each.path
                 self._say_damaged(each, each.starts.scrub())
-            except OSError as error:
-                self._log.error("log_directory_not_scrubbed", directory=str(each.path), reason=str(error))
+        except OSError as error:
+            self._log.error("log_directory_not_scrubbed", directory=str(at), reason=str(error))
 
     def states(self) -> list[tuple[Path, bool]]:
         """Each directory, and whether it can be used."""

@@ -3,7 +3,8 @@
 Why       the file, Kafka's, has no checksum. With another id in it a log is taken for that of a topic that is
           no more, and deleted.
 One       character of the id that differs, or a file that makes no sense, was changed: ids are random, so no
-          two are alike. It is written again.
+          two are alike. It is written again; unless what is remembered has no checksum (an earlier version
+          wrote it), and may be what changed.
 Another   id is another topic's log, put there by hand: the partition is offline, all bytes are kept.
 """
 
@@ -32,7 +33,8 @@ def restored(folder: Path, remembered: Sequence[HostedLog]) -> tuple[str, str]:
     ids = [log.topic_id for log in remembered]
     if found in ids:
         return "", ""
-    if len(ids) == 1 and (found is None or _differing(id_text(found), id_text(ids[0])) == 1):
+    is_checked = found is None or all(log.is_checked for log in remembered)
+    if len(ids) == 1 and is_checked and (found is None or _differing(id_text(found), id_text(ids[0])) == 1):
         save_topic_id(folder, ids[0])
         return f"{PARTITION_FILE}: written again, topic id {id_text(ids[0])}; {reason}", ""
     names = " or ".join(map(id_text, ids))

@@ -1,7 +1,7 @@
 """``fencepost storage verify``: read a stopped node's directories whole, and say what is damaged.
 
 Parts       identity, clock, store (image and journal), archive, snapshots; log directories, where logs begin
-            whose first records were deleted ("starts"), partition logs.
+            whose first records were deleted ("starts"), which logs were made ("hosted"), partition logs.
 Changes     nothing: what the store's checks would put right is not committed.
 Store       is read in a process of its own: a broken page ends the process that reads it, which is a finding.
 """
@@ -17,7 +17,7 @@ from typing import Any, Final
 import click
 import msgspec
 
-from fencepost.broker.hosted_logs import HostedLogs
+from fencepost.broker.hosted_logs import HOSTED_LOGS, HostedLogs
 from fencepost.broker.log.log_directory import LOCK_FILE, LogDirectory, LogDirectoryInUse
 from fencepost.broker.log.log_starts import COPY, LOG_STARTS, read_starts
 from fencepost.broker.log.repair import inspect
@@ -132,6 +132,8 @@ def _of_home(home: Path) -> Iterator[Part]:
         yield _looked("clock", home / CLOCK, partial(_clock, home))
     if (home / STORE / "data.mdb").exists():
         yield _in_a_child("store", home / STORE, partial(_store, home / STORE))
+    if (home / HOSTED_LOGS).exists():
+        yield _looked("hosted", home / HOSTED_LOGS, partial(_hosted, home))
     for log in Log:
         folder = home / ARCHIVE / log.directory
         if folder.exists():
@@ -172,6 +174,14 @@ def _starts(root: Path) -> tuple[str, str]:
     if found.wrong:
         raise CorruptData(found.wrong)
     return f"where {len(found.by_folder)} partitions begin", ""
+
+
+def _hosted(home: Path) -> tuple[str, str]:
+    """Raises CorruptData, OSError."""
+    hosted = HostedLogs(home)
+    if unread := hosted.load():
+        raise CorruptData(f"{unread} lines make no sense, or are not as they were written")
+    return f"{len(tuple(hosted))} logs are remembered", ""
 
 
 def _identity(root: Path) -> tuple[str, str]:

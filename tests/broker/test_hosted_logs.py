@@ -5,10 +5,12 @@ import uuid
 from pathlib import Path
 
 import pytest
+from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.broker.hosted_logs import HOSTED_LOGS, PAST_LINES_MAX, HostedLog, HostedLogs
+from fencepost.settings.node_identity import id_text, parse_id
 from tests.examples import examples
 
 HERE, THERE = uuid.UUID(int=1 << 90), uuid.UUID(int=2 << 90)
@@ -49,7 +51,8 @@ def test_a_line_that_was_cut_short_anywhere_takes_no_other_with_it(tmp_path: Pat
     for size in range(len(before), len(whole)):
         (tmp_path / HOSTED_LOGS).write_bytes(whole[:size])
         again = hosted(tmp_path)
-        assert set(again) == {first}, size
+        is_whole = size > whole.index(b"\n", len(before))  # without its check
+        assert set(again) == ({first, second} if is_whole else {first}), size
         again.add((second,))
         assert set(hosted(tmp_path)) == {first, second}, size
 
@@ -90,4 +93,51 @@ def test_lines_of_the_past_are_bounded(tmp_path: Path, past: int) -> None:
     (tmp_path / HOSTED_LOGS).write_bytes(line * past)
     assert set(hosted(tmp_path)) == {log}
     lines = (tmp_path / HOSTED_LOGS).read_bytes().count(b"\n")
-    assert lines == (past if past < PAST_LINES_MAX else 1)
+    assert lines == 2 * (past if past < PAST_LINES_MAX else 1)
+
+
+@pytest.mark.parametrize("mask", [1, 8, 0x20, 0xFF])
+def test_whichever_byte_changes_no_log_is_taken_for_another(tmp_path: Path, mask: int) -> None:
+    """A changed topic id made another topic's log of it, which was deleted: there is no such topic."""
+    known = {HostedLog("orders", index, TOPICS[index], HERE, index) for index in range(2)}
+    hosted(tmp_path).add(sorted(known, key=str))
+    raw = (tmp_path / HOSTED_LOGS).read_bytes()
+    for at in range(len(raw)):
+        (tmp_path / HOSTED_LOGS).write_bytes(raw[:at] + bytes((raw[at] ^ mask,)) + raw[at + 1 :])
+        found = HostedLogs(tmp_path)
+        unread = found.load()
+        assert set(found) <= known, at
+        assert unread or {(each, each.leader_epoch) for each in found} == {
+            (each, each.leader_epoch) for each in known
+        }, at
+        found.tidy()
+        assert set(hosted(tmp_path)) == set(found)
+
+
+def test_an_earlier_version_passes_the_checks_over(tmp_path: Path) -> None:
+    """It takes each for a deletion, of a log that never was."""
+    hosted(tmp_path).add((HostedLog("orders", 1, TOPICS[1], HERE, 7),))
+    line, check = (tmp_path / HOSTED_LOGS).read_text().splitlines()
+    assert line == f"+ {id_text(TOPICS[1])} 1 {id_text(HERE)} orders 7"
+    sign, topic_id, index = check.split(" ")
+    assert (sign, index) == ("-", "0")
+    assert parse_id(topic_id).bytes == b"line checked" + crc32c(f"{line}\n".encode()).to_bytes(4, "big")
+
+
+def test_what_an_earlier_version_wrote_is_not_checked_until_it_is_written_again(tmp_path: Path) -> None:
+    (tmp_path / HOSTED_LOGS).write_text(f"+ {id_text(TOPICS[0])} 0 {id_text(HERE)} orders\n")
+    first = HostedLogs(tmp_path)
+    assert first.load() == 0
+    first.tidy()
+    assert [each.is_checked for each in (*first, *hosted(tmp_path))] == [False, True]
+
+
+def test_what_changes_in_use_is_written_again(tmp_path: Path) -> None:
+    writing = hosted(tmp_path)
+    writing.add((HostedLog("orders", 0, TOPICS[0], HERE), HostedLog("orders", 1, TOPICS[0], HERE)))
+    raw = (tmp_path / HOSTED_LOGS).read_bytes()
+    assert not writing.scrub()
+    for changed in (raw.replace(b"orders", b"orderr", 1), b"", raw[: len(raw) // 2]):
+        (tmp_path / HOSTED_LOGS).write_bytes(changed)
+        assert writing.scrub()
+        assert (tmp_path / HOSTED_LOGS).read_bytes() == raw

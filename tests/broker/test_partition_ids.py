@@ -82,3 +82,29 @@ def test_another_logs_folder_is_offline_and_kept(tmp_path: Path, is_remembered: 
             await on.broker.stop()
 
     play(story)
+
+
+@pytest.mark.parametrize("is_checked", [True, False], ids=["checked", "of-an-earlier-version"])
+def test_a_bit_of_what_is_remembered_flips_and_no_log_is_deleted(tmp_path: Path, is_checked: bool) -> None:
+    """The folder is right. What an earlier version remembered has no checksum: the log is offline then."""
+
+    async def story() -> None:
+        controller = FakeController()
+        controller.add_topic(TOPIC, HERE)
+        async with controller:
+            on = await started(controller, tmp_path)
+            await produced(on, produce(batch(b"x")))
+            await on.broker.stop()
+            file = tmp_path / HOSTED_LOGS
+            line, *checks = file.read_bytes().splitlines(keepends=True)
+            file.write_bytes(flipped(line, 10, 0) + b"".join(checks if is_checked else ()))
+            on = await started(controller, tmp_path)
+            partitions = on.broker._data._partitions
+            assert partitions.is_offline(TOPIC, 0) is not is_checked
+            assert bool(on.events("hosted_logs_damaged")) is is_checked
+            if is_checked:
+                assert values(await fetched(on, fetch(0))) == [(0, b"x")]
+            assert (tmp_path / f"{TOPIC}-0" / PARTITION_FILE).is_file()
+            await on.broker.stop()
+
+    play(story)

@@ -105,7 +105,7 @@ def test_every_log_directory_is_read_and_lost_logs_are_named(tmp_path: Path, cap
         hosted.add((HostedLog("orders", index, UUID(int=7), read_identity(root).directory_id),))
     node = report(cluster, capsys, 0)
     disks = ["log dir", "partition"] * 2
-    assert [part["part"] for part in node["parts"]] == ["identity", "partition", *disks]
+    assert [part["part"] for part in node["parts"]] == ["identity", "hosted", "partition", *disks]
 
     _, disk_b, disk_c = config.log_directories
     flip(next(disk_b.glob("orders-1/*.log")), b"\x00\x00")

@@ -4,6 +4,10 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
+HOSTED: Final = "tests/broker/test_hosted_logs.py::"
+IDS: Final = (
+    "tests/broker/test_partition_ids.py::test_a_bit_of_what_is_remembered_flips_and_no_log_is_deleted"
+)
 STARTS: Final = "tests/broker/log/test_log_starts.py::"
 DELETED: Final = "tests/broker/test_delete_records.py::"
 AUDITED: Final = "tests/audit/decode/test_side_files.py::"
@@ -87,5 +91,37 @@ SMALL_FILES: Final = (
         '    if line != f"{_CHECK}{crc32c(checked)}":\n',
         "    if False:\n",
         (AUDITED + "test_what_is_not_as_it_was_written_is_a_fault[other-log-starts]",),
+    ),
+    Mutant(
+        "hosted-lines-unchecked",
+        "a changed line of the remembered logs is passed over",
+        "broker/hosted_logs.py",
+        '            is_read = not is_checked or following + b"\\n" == _check(line + b"\\n")\n',
+        "            is_read = True\n",
+        (HOSTED + "test_whichever_byte_changes_no_log_is_taken_for_another", IDS + "[checked]"),
+    ),
+    Mutant(
+        "hosted-lines-unchecked-for-ever",
+        "what an earlier version remembered is written again with a check",
+        "broker/hosted_logs.py",
+        "        self._is_untidy = bool(torn or unread or unchecked) or",
+        "        self._is_untidy = bool(torn or unread) or",
+        (HOSTED + "test_what_an_earlier_version_wrote_is_not_checked_until_it_is_written_again",),
+    ),
+    Mutant(
+        "hosted-lines-unproven-believed",
+        "no folder is given another topic's id by a line that nothing proves",
+        "broker/partition_ids.py",
+        "len(ids) == 1 and is_checked and (",
+        "len(ids) == 1 and (",
+        (IDS + "[of-an-earlier-version]",),
+    ),
+    Mutant(
+        "hosted-lines-not-scrubbed",
+        "a broker that runs finds a changed file of remembered logs",
+        "broker/hosted_logs.py",
+        "        self._is_untidy = found.load() > 0 or found._logs != self._logs\n",
+        "        self._is_untidy = False\n",
+        (HOSTED + "test_what_changes_in_use_is_written_again",),
     ),
 )
