@@ -1,4 +1,4 @@
-"""The small text files beside the segments: leader epochs, the topic, and up to where a log was cleaned.
+"""The small text files beside the segments: leader epochs, and the topic.
 
 Source   Kafka LeaderEpochFileCache, LeaderEpochCheckpointFile, PartitionMetadataFile.
 """
@@ -20,7 +20,6 @@ from fencepost.records.types import Offset, Term
 
 EPOCHS_FILE: Final = "leader-epoch-checkpoint"
 PARTITION_FILE: Final = "partition.metadata"
-CLEANED_FILE: Final = "cleaned.metadata"
 EPOCHS_MAX: Final = 1_000_000  # lines; one per change of leader while the log is kept
 
 
@@ -152,29 +151,6 @@ def save_topic_id(directory: Path, topic_id: UUID) -> None:
     """Write the file partition.metadata, durably."""
     text = base64.urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode("ascii")
     replace_file(directory / PARTITION_FILE, f"version: 0\ntopic_id: {text}\n".encode(), durable=True)
-
-
-def load_cleaned_end(directory: Path) -> Offset:
-    """The offset below which a cleaner may have left offsets out; 0: none was here.
-
-    Raises   CorruptData naming the file.
-    """
-    path = directory / CLEANED_FILE
-    try:
-        version, end = path.read_text("ascii").split()
-        if version != "0" or not end.isdigit():
-            raise CorruptData(f"{path}: expected version 0 and an offset; got {version[:20]} and {end[:20]}")
-        return Offset(int(end))
-    except FileNotFoundError:
-        return Offset(0)
-    except ValueError as error:
-        raise CorruptData(f"{path}: expected a version and an offset: {error}") from error
-
-
-def save_cleaned_end(directory: Path, end: Offset) -> None:
-    """Write the file durably, unless it says as much already. Raises OSError, CorruptData."""
-    if end > load_cleaned_end(directory):
-        replace_file(directory / CLEANED_FILE, f"0\n{end}\n".encode("ascii"), durable=True)
 
 
 def replace_file(path: Path, content: bytes, *, durable: bool = False) -> None:

@@ -13,12 +13,8 @@ from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from fencepost.broker.log.checkpoints import (
-    LeaderEpochs,
-    load_cleaned_end,
-    save_cleaned_end,
-    sync_path,
-)
+from fencepost.broker.log.checkpoints import LeaderEpochs, sync_path
+from fencepost.broker.log.cleaned_end import load_cleaned_end, save_cleaned_end
 from fencepost.broker.log.compaction import KEYS_MAX, NOTHING, AbortedRanges, Compaction, LastOffsets
 from fencepost.broker.log.file_sums import NOT_SUMMED
 from fencepost.broker.log.producer_state import Ended, Producer

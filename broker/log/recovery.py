@@ -24,11 +24,11 @@ from uuid import UUID
 from fencepost.broker.log import segment_sums
 from fencepost.broker.log.checkpoints import (
     LeaderEpochs,
-    load_cleaned_end,
     load_topic_id,
     save_topic_id,
     sync_path,
 )
+from fencepost.broker.log.cleaned_end import load_cleaned_end, mend_cleaned_end
 from fencepost.broker.log.damage import Damage, DamagedLog, damage_at, too_short
 from fencepost.broker.log.epoch_check import difference, read_epochs
 from fencepost.broker.log.producer_snapshot import decode_producers
@@ -76,6 +76,8 @@ def recover(directory: Path, index_interval_bytes: int, now_ms: int, machine_wen
     Raises   DamagedLog: its bytes are as they were.
     """
     log = Recovered(directory, LeaderEpochs(directory), index_interval_bytes, now_ms, machine_went_down)
+    wrong = mend_cleaned_end(directory)
+    log.repairs += [wrong] if wrong else []
     log.cleaned_end = load_cleaned_end(directory)
     log.repairs += finish_swaps(directory)
     _tidy(log)

@@ -13,7 +13,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from fencepost.broker.log.checkpoints import LeaderEpochs, load_cleaned_end, sync_path
+from fencepost.broker.log.checkpoints import LeaderEpochs, sync_path
+from fencepost.broker.log.cleaned_end import load_cleaned_end, read_cleaned_end
 from fencepost.broker.log.damage import Damage, damage_at, too_short, whole_batches
 from fencepost.broker.log.epoch_check import difference
 from fencepost.broker.log.put_back import Changed, proven
@@ -103,7 +104,8 @@ def inspect(directory: Path, *, machine_went_down: bool) -> Inspected:
         segment.close()
     lost = None if damage is None else _lost(damage, segments)
     restorable = None if damage is None else proven(damage, epochs)
-    what = None
+    wrong = read_cleaned_end(directory).wrong
+    what = f"{wrong}; the next start writes it again" if wrong else None
     if changed:
         what = (
             f"{', '.join(changed)}: other bytes than were written, by the file .checksums beside each. If an "

@@ -14,7 +14,8 @@ Replaced  by a cleaner, or deleted, meanwhile: what was found says nothing. The 
 from collections.abc import Callable
 from typing import NamedTuple
 
-from fencepost.broker.log.checkpoints import LeaderEpochs, load_cleaned_end
+from fencepost.broker.log.checkpoints import LeaderEpochs
+from fencepost.broker.log.cleaned_end import load_cleaned_end
 from fencepost.broker.log.damage import Damage, DamagedLog
 from fencepost.broker.log.durability import Durability
 from fencepost.broker.log.file_sums import NOT_SUMMED, Summed

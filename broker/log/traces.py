@@ -8,7 +8,8 @@ Source      controller/restoring.py: what a restored image must lie behind.
 
 from pathlib import Path
 
-from fencepost.broker.log.checkpoints import PARTITION_FILE, load_cleaned_end
+from fencepost.broker.log.checkpoints import PARTITION_FILE
+from fencepost.broker.log.cleaned_end import load_cleaned_end
 from fencepost.broker.log.log_directory import LOCK_FILE, LogDirectory
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.broker.log.producer_snapshot import decode_producers

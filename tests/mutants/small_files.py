@@ -4,6 +4,7 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
+CLEANED: Final = "tests/broker/log/test_cleaned_end.py::"
 HOSTED: Final = "tests/broker/test_hosted_logs.py::"
 IDS: Final = (
     "tests/broker/test_partition_ids.py::test_a_bit_of_what_is_remembered_flips_and_no_log_is_deleted"
@@ -123,5 +124,48 @@ SMALL_FILES: Final = (
         "        self._is_untidy = found.load() > 0 or found._logs != self._logs\n",
         "        self._is_untidy = False\n",
         (HOSTED + "test_what_changes_in_use_is_written_again",),
+    ),
+    Mutant(
+        "cleaned-end-unchecked",
+        "a copy of the cleaned end whose checksum is wrong does not count",
+        "broker/log/cleaned_end.py",
+        "    return _offset(_OURS, content) if copy == _checked(content) else None\n",
+        "    return _offset(_OURS, content)\n",
+        (CLEANED + "test_whichever_bit_flips_the_offset_is_the_same[cleaned.metadata.copy]",),
+    ),
+    Mutant(
+        "cleaned-end-without-copy",
+        "where the cleaned end changed its copy counts",
+        "broker/log/cleaned_end.py",
+        "    if checked is not None:\n        return CleanedEnd(checked, f",
+        "    if checked is not None and ours is None:\n        return CleanedEnd(checked, f",
+        (
+            CLEANED + "test_whichever_bit_flips_the_offset_is_the_same[cleaned.metadata]",
+            CLEANED + "test_a_sound_log_whose_file_changed_is_opened_and_cleaned[True]",
+        ),
+    ),
+    Mutant(
+        "cleaned-end-of-a-stale-copy",
+        "what an earlier version cleaned since counts",
+        "broker/log/cleaned_end.py",
+        "    if earlier is not None and (checked is None or checked <= earlier):\n",
+        "    if earlier is not None and checked is None:\n",
+        (CLEANED + "test_which_of_the_two_counts",),
+    ),
+    Mutant(
+        "cleaned-end-not-written-again",
+        "a start gives the file that an earlier version wrote a copy",
+        "broker/log/cleaned_end.py",
+        "    if not found.is_as_written:\n",
+        "    if False:\n",
+        (CLEANED + "test_which_of_the_two_counts",),
+    ),
+    Mutant(
+        "cleaned-end-unsaid",
+        "a changed cleaned end is named by storage verify and repair",
+        "broker/log/repair.py",
+        '    what = f"{wrong}; the next start writes it again" if wrong else None\n',
+        "    what = None\n",
+        (CLEANED + "test_a_sound_log_whose_file_changed_is_opened_and_cleaned",),
     ),
 )

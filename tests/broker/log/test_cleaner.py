@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fencepost.broker.log.checkpoints import CLEANED_FILE
+from fencepost.broker.log.cleaned_end import CLEANED_FILE, COPY
 from fencepost.broker.log.cleaner import Cleaned, CleanerPass
 from fencepost.broker.log.damage import DamagedLog
 from fencepost.broker.log.file_sums import Summed
@@ -249,6 +249,7 @@ def test_offsets_that_no_cleaner_left_out_are_damage(log: PartitionLog, tmp_path
     clean(log)
     left = crash(log, tmp_path / "lost") / "topic-0"
     (left / CLEANED_FILE).unlink()
+    (left / COPY).unlink()
     for path in (*left.glob("*.snapshot"), *left.glob("*.index")):
         path.unlink()
     with pytest.raises(DamagedLog, match="expected"):

@@ -7,7 +7,7 @@ import pytest
 from crc32c import crc32c
 
 from fencepost.broker.log import search, segment_sums
-from fencepost.broker.log.checkpoints import save_cleaned_end
+from fencepost.broker.log.cleaned_end import save_cleaned_end
 from fencepost.broker.log.damage import DamagedLog
 from fencepost.broker.log.file_sums import Summed
 from fencepost.broker.log.index_file import INDEX_SUFFIXES
