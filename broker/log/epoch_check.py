@@ -5,16 +5,18 @@ Checked   where each epoch begins: the batch there is of it, the one before is o
           Behind that point: two batches that are of another epoch than the file says, or one in a part.
 Who errs  a batch's leader epoch has no checksum either. The file counts where the segment is not as it was
           summed, and against one batch behind the recovery point; else it is made again from the batches.
-Not seen  a first line that begins later than it did: what lies before it is of no epoch that is known, as
-          after DeleteRecords.
+First     line: it begins where the log does, or before. One that begins later, behind batches that have an
+          epoch, was changed.
 """
 
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from fencepost.broker.log.checkpoints import EPOCHS_FILE, LeaderEpochs
+from fencepost.broker.log.log_starts import read_starts
 from fencepost.broker.log.segment import Placed, Segment
 from fencepost.broker.log.segment_sums import is_as_summed, load_sums
+from fencepost.broker.log.shapes import NO_EPOCH
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset
 
@@ -28,11 +30,12 @@ class Difference(NamedTuple):
     segment: Segment
     placed: Placed
     reason: str
+    is_unknown: bool = False  # the file says nothing of it
 
     @property
     def is_of_the_file(self) -> bool:
         """The batch is as it was written, as far as that is known. Raises OSError."""
-        return is_as_summed(self.segment.path, load_sums(self.segment.path).batches)
+        return self.is_unknown or is_as_summed(self.segment.path, load_sums(self.segment.path).batches)
 
 
 def difference(
@@ -42,6 +45,9 @@ def difference(
 
     machine_went_down   the file may lack what was written last.
     """
+    unknown = _unknown(epochs, segments)
+    if unknown is not None:
+        return unknown
     for offset in _borders(epochs, segments[0].base, point):
         found = _batch_at(segments, offset)
         if found is None:
@@ -54,13 +60,30 @@ def difference(
     return next(behind, None) and next(behind, None)
 
 
+def _unknown(epochs: LeaderEpochs, segments: Sequence[Segment]) -> Difference | None:
+    """The batch where the log begins, if it has an epoch and the file's first line begins behind it."""
+    start = segments[0].base
+    if not epochs.begins or epochs.begins[0] <= start:
+        return None
+    folder = segments[0].path.parent
+    start = max(start, read_starts(folder.parent).by_folder.get(folder.name, start))
+    first = _batch_at(segments, start) if epochs.begins[0] > start else None
+    if first is None or first[1].leader_epoch == NO_EPOCH:
+        return None
+    reason = f"a batch of epoch {first[1].leader_epoch}, by {EPOCHS_FILE} it is of none"
+    return Difference(*first, reason, is_unknown=True)
+
+
 def read_epochs(epochs: LeaderEpochs, segments: Sequence[Segment]) -> str:
     """Read the epochs of the batches instead, up to a torn end or damage. Returns what was done."""
     epochs.forget_all()
+    begin: Offset | None = segments[0].base  # of a cleaned log the first batch may begin later
     for segment in segments:
         try:
             for placed in segment.walk():
-                epochs.assign(placed.leader_epoch, placed.base_offset, save=False)
+                offset = placed.base_offset if begin is None else begin
+                epochs.assign(placed.leader_epoch, offset, save=False)
+                begin = None
         except CorruptData:
             break
     return f"{EPOCHS_FILE}: made again from the batches"

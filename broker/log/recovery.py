@@ -187,7 +187,7 @@ def _check_epochs(log: Recovered, point: Offset) -> None:
         log.repairs.append(read_epochs(log.epochs, log.segments))
         found = differ()
     if found is not None:
-        segment, placed, reason = found
+        segment, placed, reason, _ = found
         raise _damaged(log, _damage(segment.path, placed.position, placed.base_offset, reason))
 
 

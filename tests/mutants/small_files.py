@@ -5,6 +5,7 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 CLEANED: Final = "tests/broker/log/test_cleaned_end.py::"
+EPOCHS: Final = "tests/broker/log/test_epoch_check.py::"
 HOSTED: Final = "tests/broker/test_hosted_logs.py::"
 IDS: Final = (
     "tests/broker/test_partition_ids.py::test_a_bit_of_what_is_remembered_flips_and_no_log_is_deleted"
@@ -167,5 +168,32 @@ SMALL_FILES: Final = (
         '    what = f"{wrong}; the next start writes it again" if wrong else None\n',
         "    what = None\n",
         (CLEANED + "test_a_sound_log_whose_file_changed_is_opened_and_cleaned",),
+    ),
+    Mutant(
+        "epochs-of-a-later-first-line",
+        "a file of epochs whose first line begins behind the log's start is made again",
+        "broker/log/epoch_check.py",
+        "    if unknown is not None:\n",
+        "    if False:\n",
+        (
+            EPOCHS + "test_whichever_bit_of_the_file_flips_epochs_are_those_of_the_batches",
+            EPOCHS + "test_the_file_says_of_which_epoch_the_first_record_is_that_is_kept",
+        ),
+    ),
+    Mutant(
+        "epochs-of-deleted-records-wanted",
+        "where records were deleted the file of epochs may begin there",
+        "broker/log/epoch_check.py",
+        "    first = _batch_at(segments, start) if epochs.begins[0] > start else None\n",
+        "    first = _batch_at(segments, start)\n",
+        (EPOCHS + "test_the_file_says_of_which_epoch_the_first_record_is_that_is_kept",),
+    ),
+    Mutant(
+        "epochs-made-again-from-the-first-batch",
+        "of a cleaned log the first epoch begins where the log does",
+        "broker/log/epoch_check.py",
+        "                offset = placed.base_offset if begin is None else begin\n",
+        "                offset = placed.base_offset\n",
+        (EPOCHS + "test_a_cleaned_logs_file_made_again_says_the_epoch_of_what_was_left_out",),
     ),
 )

@@ -8,6 +8,7 @@ import pytest
 
 from fencepost.broker.log.checkpoints import EPOCHS_FILE, LeaderEpochs
 from fencepost.broker.log.damage import DamagedLog
+from fencepost.broker.log.log_starts import LogStarts
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.broker.log.repair import cut, inspect
 from fencepost.broker.log.segment import Segment
@@ -77,6 +78,7 @@ def test_records_that_were_deleted_are_of_no_epoch_that_is_known(tmp_path: Path,
     log = open_log(tmp_path, LogConfig(verification=False, segment_bytes=1000, retention_ms=1000))
     append(log, *(batch() for _ in range(40)))
     log.first_kept = Offset(log._segments[1].base + 3)
+    LogStarts(tmp_path).raise_to({log.directory.name: log.first_kept})
     append(log, batch(timestamp_ms=NOW_MS + 5000))
     log.flush()
     assert log.retain(NOW_MS + 1)

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from fencepost.broker.log import epoch_check
-from fencepost.broker.log.checkpoints import EPOCHS_FILE
+from fencepost.broker.log.checkpoints import EPOCHS_FILE, LeaderEpochs
 from fencepost.broker.log.damage import DamagedLog
+from fencepost.broker.log.log_starts import LogStarts
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.broker.log.repair import inspect
 from fencepost.broker.log.segment_sums import SUFFIX
@@ -15,6 +16,8 @@ from fencepost.broker.log.shapes import EpochEnd, LogConfig
 from fencepost.records.types import Offset, Term
 from tests.broker.log.builders import NOW_MS, batch, open_log
 from tests.broker.log.sums import opened, segments
+from tests.broker.log.test_cleaner import CONFIG as COMPACTED
+from tests.broker.log.test_cleaner import clean, play
 from tests.together import table
 
 SMALL = LogConfig(verification=False, segment_bytes=1000, index_interval_bytes=100)
@@ -61,21 +64,15 @@ def test_whichever_bit_of_the_file_flips_epochs_are_those_of_the_batches(
     path = log.directory / EPOCHS_FILE
     raw = path.read_bytes()
     files = {each: each.read_bytes() for each in log.directory.iterdir()}
-    later_start = 0
     for changed in flips(raw, 2 if is_summed and not went_down else 7):
         path.write_bytes(changed)
         assert inspect(log.directory, machine_went_down=went_down).damage is None
         again = opened(log.directory, SMALL, went_down=went_down)
-        if again.epoch_at(Offset(0)) == -1:
-            later_start += 1
-            assert known(again)[1][1:] == answers[1][1:]
-        else:
-            assert known(again) == answers, changed
+        assert known(again) == answers, changed
         assert again.append(batch(), NOW_MS, EPOCHS[-1]).base_offset == log.end
         again._let_go()
         for each, content in files.items():
             each.write_bytes(content)
-    assert later_start <= 8, "the file's first line begins later: of those before it no epoch is known"
 
 
 @table("went_down", [False, True])
@@ -90,13 +87,44 @@ def test_whichever_bit_flips_of_the_file_of_a_log_that_was_killed(tmp_path: Path
         path.write_bytes(changed)
         assert inspect(log.directory, machine_went_down=went_down).damage is None
         again = opened(log.directory, SMALL, went_down=went_down)
-        if again.epoch_at(Offset(0)) != -1:
-            assert known(again) == answers, changed
+        assert known(again) == answers, changed
         again._let_go()
         for each in log.directory.iterdir():
             each.unlink()
         for each, content in files.items():
             each.write_bytes(content)
+
+
+@table("start", [0, 5, 24, 30])
+def test_the_file_says_of_which_epoch_the_first_record_is_that_is_kept(tmp_path: Path, start: int) -> None:
+    """Where records were deleted the file may begin there, as retention leaves it; not later."""
+    log = four_epochs(tmp_path)
+    log.close()
+    starts = LogStarts(tmp_path)
+    starts.load((log.directory.name,))
+    starts.raise_to({log.directory.name: Offset(start)})
+    epochs = LeaderEpochs(log.directory)
+    for later in (0, 1, 3):
+        epochs.load()
+        epochs.forget_before(Offset(start + later))
+        epochs.save()
+        again = opened(log.directory, SMALL)
+        assert again.repairs == ((f"{EPOCHS_FILE}: made again from the batches",) if later else ())
+        assert again.epoch_at(Offset(start)) == EPOCHS[start // (3 * BATCHES)]
+        again._let_go()
+
+
+def test_a_cleaned_logs_file_made_again_says_the_epoch_of_what_was_left_out(tmp_path: Path) -> None:
+    log = open_log(tmp_path, COMPACTED)
+    play(log)
+    log.flush()
+    clean(log)
+    log.close()
+    assert next(log._segments[0].walk()).base_offset > log.start == 0
+    (log.directory / EPOCHS_FILE).unlink()
+    again = opened(log.directory, COMPACTED)
+    assert again.epoch_at(Offset(0)) == 0
+    again._let_go()
 
 
 def test_a_batch_that_changed_is_not_taken_for_a_file_that_did(tmp_path: Path) -> None:
