@@ -21,7 +21,7 @@ from fencepost.broker.log.retention import waited_ms
 from fencepost.broker.log.search import Places
 from fencepost.broker.log.segment import Segment, segment_files
 from fencepost.broker.log.shapes import LogConfig
-from fencepost.broker.log.swaps import SWAP, rename_files
+from fencepost.broker.log.swaps import SWAP, keep_swap_sums, rename_files
 from fencepost.records.invariant import invariant
 from fencepost.records.types import Offset
 
@@ -117,3 +117,4 @@ class Cleanable:
         sync_path(self._directory)
         with self._durability.locked():
             self._durability.replaced(segment_files(self._directory, group.bases[0])[0])
+            keep_swap_sums(self._directory, group.bases[0])

@@ -22,7 +22,14 @@ from fencepost.broker.log.read_ahead import ReadAhead
 from fencepost.broker.log.segment import RELATIVE_OFFSET_MAX, Segment, header_placed
 from fencepost.broker.log.segment_sums import SegmentSums, load_sums
 from fencepost.broker.log.shapes import LogConfig
-from fencepost.broker.log.swaps import CLEANED, SWAP, remove_segments, remove_unfinished, rename_files
+from fencepost.broker.log.swaps import (
+    CLEANED,
+    SWAP,
+    remove_segments,
+    remove_unfinished,
+    rename_files,
+    write_swap_sums,
+)
 from fencepost.broker.log.unchecked import Known, sound_header
 from fencepost.records.batch import BatchHeader, batch_header
 from fencepost.records.invariant import CorruptData
@@ -113,7 +120,7 @@ class CleanerPass:
                 sums = target.extent().sums
                 group = Group(self._dirty.bases[first : self._next], self._ends[self._next - 1], sums)
                 if is_changed or len(group.bases) > 1:
-                    self._decide(target)
+                    self._decide(target, sums)
                     return group
                 target.delete()
             except BaseException:
@@ -191,12 +198,12 @@ class CleanerPass:
         )
         return is_changed
 
-    def _decide(self, target: Segment) -> None:
+    def _decide(self, target: Segment, sums: SegmentSums) -> None:
         """The end of step 1, and step 2."""
         for path in target.files:
             sync_path(path)
         target.close()
-        sync_path(target.path.parent)
+        write_swap_sums(target.path.parent, target.base, sums)
         rename_files(target.path.parent, target.base, CLEANED, SWAP)
         sync_path(target.path.parent)
 

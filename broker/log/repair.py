@@ -23,6 +23,7 @@ from fencepost.broker.log.recovery import lost_segment, snapshot_path, snapshots
 from fencepost.broker.log.segment import SUFFIXES, Segment
 from fencepost.broker.log.segment_sums import SUFFIX as SUMS
 from fencepost.broker.log.segment_sums import forget_sums, is_as_summed, load_sums
+from fencepost.broker.log.swaps import changed_swaps
 from fencepost.broker.log.unchecked import header_in_place
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset, Term
@@ -105,7 +106,7 @@ def inspect(directory: Path, *, machine_went_down: bool) -> Inspected:
     lost = None if damage is None else _lost(damage, segments)
     restorable = None if damage is None else proven(damage, epochs)
     wrong = read_cleaned_end(directory).wrong
-    what = f"{wrong}; the next start writes it again" if wrong else None
+    what = f"{wrong}; the next start writes it again" if wrong else changed_swaps(directory) or None
     if changed:
         what = (
             f"{', '.join(changed)}: other bytes than were written, by the file .checksums beside each. If an "

@@ -72,22 +72,32 @@ def sums_path(segment: Path) -> Path:
 
 def load_sums(segment: Path) -> SegmentSums:
     """What the file says; NOTHING if there is none, or it is no use."""
+    return read_sums(sums_path(segment), int(segment.stem))
+
+
+def read_sums(path: Path, base: int) -> SegmentSums:
+    """What a file says, if it is of the segment that begins at offset ``base``; else NOTHING."""
     try:
-        raw = sums_path(segment).read_bytes()
+        raw = path.read_bytes()
     except OSError:  # it only adds to what is checked
         return NOTHING
     size = _HEAD.size + 4 * _PART.size
     if len(raw) != size + _CRC.size or _CRC.unpack_from(raw, size)[0] != crc32c(raw[:size]):
         return NOTHING
-    if _HEAD.unpack_from(raw) != (VERSION, int(segment.stem)):
+    if _HEAD.unpack_from(raw) != (VERSION, base):
         return NOTHING
     return SegmentSums(*(Summed(*_PART.unpack_from(raw, _HEAD.size + n * _PART.size)) for n in range(4)))
 
 
 def save_sums(segment: Path, sums: SegmentSums, *, durable: bool = False) -> None:
     """Replace the file. Not flushed by default: half of one has a wrong checksum. Raises OSError."""
-    raw = _HEAD.pack(VERSION, int(segment.stem)) + b"".join(_PART.pack(*part) for part in sums)
-    replace_file(sums_path(segment), raw + _CRC.pack(crc32c(raw)), durable=durable)
+    write_sums(sums_path(segment), int(segment.stem), sums, durable=durable)
+
+
+def write_sums(path: Path, base: int, sums: SegmentSums, *, durable: bool) -> None:
+    """Replace a file of the sums of the segment that begins at offset ``base``. Raises OSError."""
+    raw = _HEAD.pack(VERSION, base) + b"".join(_PART.pack(*part) for part in sums)
+    replace_file(path, raw + _CRC.pack(crc32c(raw)), durable=durable)
 
 
 def forget_sums(segment: Path) -> None:

@@ -89,8 +89,8 @@ COMPACTION: Final = (
         "cleaner-swap-not-finished",
         "a start finishes the swap that a killed pass decided",
         "broker/log/swaps.py",
-        '    for path in sorted(directory.glob(f"*.log{SWAP}")):\n',
-        "    for path in ():\n",
+        '    done = []\n    for path in sorted(directory.glob(f"*.log{SWAP}")):\n',
+        "    done = []\n    for path in ():\n",
         (KILLED,),
     ),
     Mutant(

@@ -6,6 +6,7 @@ from tests.mutants.mutant import Mutant
 
 CLEANED: Final = "tests/broker/log/test_cleaned_end.py::"
 EPOCHS: Final = "tests/broker/log/test_epoch_check.py::"
+SWAPS: Final = "tests/broker/log/test_changed_swaps.py::"
 HOSTED: Final = "tests/broker/test_hosted_logs.py::"
 IDS: Final = (
     "tests/broker/test_partition_ids.py::test_a_bit_of_what_is_remembered_flips_and_no_log_is_deleted"
@@ -165,8 +166,8 @@ SMALL_FILES: Final = (
         "cleaned-end-unsaid",
         "a changed cleaned end is named by storage verify and repair",
         "broker/log/repair.py",
-        '    what = f"{wrong}; the next start writes it again" if wrong else None\n',
-        "    what = None\n",
+        "    wrong = read_cleaned_end(directory).wrong\n",
+        '    wrong = ""\n',
         (CLEANED + "test_a_sound_log_whose_file_changed_is_opened_and_cleaned",),
     ),
     Mutant(
@@ -195,5 +196,37 @@ SMALL_FILES: Final = (
         "                offset = placed.base_offset if begin is None else begin\n",
         "                offset = placed.base_offset\n",
         (EPOCHS + "test_a_cleaned_logs_file_made_again_says_the_epoch_of_what_was_left_out",),
+    ),
+    Mutant(
+        "swaps-believed",
+        "a cleaner's segment that changed removes no other",
+        "broker/log/swaps.py",
+        "    if sums != NOTHING and not is_summed:\n",
+        "    if False:\n",
+        (SWAPS + "test_no_segment_is_removed_by_what_changed[sums]",),
+    ),
+    Mutant(
+        "swaps-that-end-anywhere",
+        "a cleaner's segment ends where another one begins",
+        "broker/log/swaps.py",
+        "    elif not wrong and end not in _bases(directory):\n",
+        "    elif False:\n",
+        (SWAPS + "test_no_segment_is_removed_by_what_changed[of-an-earlier-version]",),
+    ),
+    Mutant(
+        "swaps-found-by-a-changed-index",
+        "a changed index of a cleaner's segment says nothing of its end",
+        "broker/log/swaps.py",
+        "        entry = segment.offsets.last if is_as_summed(segment.files[1], sums.offsets) else None\n",
+        "        entry = segment.offsets.last\n",
+        (SWAPS + "test_an_index_that_changed_is_made_again",),
+    ),
+    Mutant(
+        "swaps-without-sums",
+        "a cleaner's segment that took its place at a start has the sums of what was meant",
+        "broker/log/swaps.py",
+        "        keep_swap_sums(directory, base)\n        sync_path(directory)\n",
+        "        sync_path(directory)\n",
+        (SWAPS + "test_a_swap_that_ends_well_has_the_sums_of_what_was_meant",),
     ),
 )
