@@ -1,10 +1,10 @@
 """A bit of a real node's files flips, drawn by structure: what the node says, and how it comes back.
 
-Structures  pages of the store by their kind and part (headers, pointers, what they hold, unused space), rows
-            of each of its tables, archive, snapshots, segments of a partition and their indexes, small files.
-            The node is dead, or runs, in either role.
+Structures  are in flip_structures.py. The node is dead, or runs, in either role.
 Checked     a majority serves; no producer id is given out twice; acknowledged records are read back, unless a
-            command gave them up; in the end the images are equal. A flip in unused space changes nothing.
+            command gave them up; logs begin where their records were deleted; of a compacted one, the last
+            values of keys are those acknowledged last; in the end the images are equal. A flip in unused
+            space changes nothing.
 Outcomes    by structure: "nothing", "by itself" with the events, "by command" with what was typed.
 Run         .venv/bin/python -m tests.processes.flips --seeds 300 --from 0
 """
@@ -18,117 +18,30 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import confluent_kafka
-import lmdb
+from confluent_kafka.admin import AdminClient
 
 from fencepost.cluster.console import Failed
 from fencepost.cluster.local_cluster import create_cluster
-from fencepost.snapshots.reader import MAP_BYTES
 from tests.harness.nodes import JSON_LOGS, NO_QUOTA, Nodes
 from tests.ports import cluster_port
+from tests.processes.flip_structures import COMPACTED, STRUCTURES, TOPIC
 from tests.processes.raw_client import producer_id
 
-PAGE: Final = 4096
-PAGE_HEADER: Final = 16  # page number 8, unused 2, kind 2, lower 2, upper 2
-KINDS: Final = {1: "branch", 2: "leaf", 4: "overflow", 8: "meta"}
-TOPIC: Final = "flips"
-SETTINGS: Final = (JSON_LOGS, NO_QUOTA, "snapshot.entries.interval=40", "log.segment.bytes=4000")
+KEYS: Final = 5
+DELETED_BEFORE: Final = 5  # of each partition of TOPIC: inside its first segment
+SETTINGS: Final = (
+    JSON_LOGS,
+    NO_QUOTA,
+    "snapshot.entries.interval=40",
+    "log.segment.bytes=4000",
+    "log.cleaner.backoff.ms=300",
+)
 WAIT_S: Final = 20.0
-SMALL_FILES: Final = (
-    "meta.properties", "clock.json", "bootstrap.json", "hosted-logs", "log-start-offset-checkpoint",
-    "recovery-point-offset-checkpoint",
-)  # fmt: skip
-OF_PARTITIONS: Final = (
-    ".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checksums", "leader-epoch-checkpoint",
-    "partition.metadata",
-)  # fmt: skip
-
-
-class Flip(NamedTuple):
-    """A bit of a file, and what lies there."""
-
-    structure: str
-    file: Path
-    at: int
-    bit: int
-
-
-def _pages(home: Path, rng: random.Random, kind: str, part: str) -> Iterator[tuple[Path, int]]:
-    """Where to flip, in a random order, one page after the other."""
-    file = home / "store" / "data.mdb"
-    raw = file.read_bytes()
-    pages = list(range(len(raw) // PAGE))
-    rng.shuffle(pages)
-    for page in pages:
-        header = raw[page * PAGE : page * PAGE + PAGE_HEADER]
-        flags = int.from_bytes(header[10:12], "little")
-        if int.from_bytes(header[:8], "little") != page or KINDS.get(flags & 0xF) != kind:
-            continue
-        lower, upper = (int.from_bytes(header[at : at + 2], "little") for at in (12, 14))
-        first, end = {
-            "header": (0, PAGE_HEADER),
-            "pointers": (PAGE_HEADER, lower),
-            "nodes": (upper, PAGE),
-            "unused": (lower, upper),
-            "content": (PAGE_HEADER, PAGE_HEADER + 136 if kind == "meta" else PAGE),
-        }[part]
-        if PAGE_HEADER <= first < end <= PAGE or part == "header":
-            yield file, page * PAGE + rng.randrange(first, end)
-
-
-def _bytes_of(pattern: str) -> Callable[[Path, random.Random], Iterator[tuple[Path, int]]]:
-    def places(home: Path, rng: random.Random) -> Iterator[tuple[Path, int]]:
-        files = sorted(each for each in home.glob(pattern) if each.is_file() and each.stat().st_size)
-        if files:
-            file = rng.choice(files)
-            yield file, rng.randrange(file.stat().st_size)
-
-    return places
-
-
-def _row(table: str) -> Callable[[Path, random.Random], Iterator[tuple[Path, int]]]:
-    """A byte of a row: found by its value, which must be there once or be the newest of its copies."""
-
-    def places(home: Path, rng: random.Random) -> Iterator[tuple[Path, int]]:
-        env = lmdb.open(str(home / "store"), max_dbs=8, map_size=MAP_BYTES, readonly=True, lock=False)
-        try:
-            with env.begin() as txn:
-                db = env.open_db(table.encode(), txn=txn, create=False)
-                rows = [(bytes(key), bytes(value)) for key, value in txn.cursor(db=db)]
-        finally:
-            env.close()
-        rng.shuffle(rows)
-        raw = (home / "store" / "data.mdb").read_bytes()
-        for key, value in rows:
-            at = raw.find(key + value)
-            if at >= 0:
-                yield home / "store" / "data.mdb", at + rng.randrange(len(key + value))
-
-    return places
-
-
-STRUCTURES: Final[dict[str, Callable[[Path, random.Random], Iterator[tuple[Path, int]]]]] = {
-    **{
-        f"page {kind} {part}": lambda home, rng, kind=kind, part=part: _pages(home, rng, kind, part)  # type: ignore[misc]
-        for kind, parts in {
-            "meta": ("header", "content"),
-            "branch": ("header", "pointers", "nodes", "unused"),
-            "leaf": ("header", "pointers", "nodes", "unused"),
-            "overflow": ("header", "content"),
-        }.items()
-        for part in parts
-    },
-    **{f"row of {table}": _row(table) for table in ("meta", "journal", "image", "sums")},
-    "archive": _bytes_of("archive/*/*.log"),
-    "archive index": _bytes_of("archive/*/*index"),
-    **{f"snapshot {name}": _bytes_of(f"snapshots/*/{name}*") for name in ("manifest", "state", "0")},
-    **{f"partition {name}": _bytes_of(f"{TOPIC}-*/*{name}") for name in OF_PARTITIONS},
-    **{f"file {name}": _bytes_of(name) for name in SMALL_FILES},
-}
 
 
 class Trial:
@@ -138,16 +51,33 @@ class Trial:
         self.nodes = nodes
         self.producer_ids: set[int] = set()
         self.acknowledged: dict[int, dict[int, bytes]] = defaultdict(dict)  # by partition and offset
+        self.values: dict[int, dict[bytes, tuple[int, bytes]]] = defaultdict(dict)  # of COMPACTED, by key
+        self.written = 0
         self.outcomes: dict[str, Counter[str]] = defaultdict(Counter)
         self.case = ""
         nodes.run("topics", "create", "--topic", TOPIC, "--replica-assignment", "1,2,3")
-        for _ in range(6):
+        compacted = ("--config", "cleanup.policy=compact", "--config", "min.cleanable.dirty.ratio=0.01")
+        nodes.run("topics", "create", "--topic", COMPACTED, "--replica-assignment", "1,2,3", *compacted)
+        for _ in range(12):
             self.served(nodes.node_ids)
+        self.delete_records()
 
-    def run(self, seed: int) -> str:
+    def delete_records(self) -> None:
+        admin = AdminClient({"bootstrap.servers": self.nodes.bootstrap})
+        first = [
+            confluent_kafka.TopicPartition(TOPIC, index, DELETED_BEFORE)
+            for index in sorted(self.acknowledged)
+        ]
+        for each in admin.delete_records(first).values():
+            each.result(WAIT_S)
+        for found in self.acknowledged.values():
+            for offset in range(DELETED_BEFORE):
+                del found[offset]
+
+    def run(self, seed: int, only: str) -> str:
         """Raises AssertionError."""
         rng, nodes = random.Random(seed), self.nodes
-        structure = rng.choice(sorted(STRUCTURES))
+        structure = rng.choice(sorted(name for name in STRUCTURES if only in name))
         leads, runs, is_killed = rng.random() < 0.5, rng.random() < 0.3, rng.random() < 0.5
         leader = nodes.await_followed()
         victim = leader if leads else rng.choice([each for each in nodes.node_ids if each != leader])
@@ -218,20 +148,28 @@ class Trial:
         nodes.await_equal_images()
         self.await_scrubbed(victim)
         for event in nodes.events(victim, "partition_offline", mark):
-            if f"{TOPIC}-" in event["partition"] and self.is_offline(victim, event["partition"]):
+            topic, _, number = event["partition"].rpartition("-")
+            if topic in (TOPIC, COMPACTED) and self.is_offline(victim, event["partition"]):
                 self.end(victim, kill=False)
                 words = ("storage", "repair", "--node", victim, "--partition", event["partition"])
                 repaired = nodes.read(*words, "--accept-data-loss")
-                index = int(event["partition"].rpartition("-")[2])
-                for offset in list(self.acknowledged[index]):
-                    if offset >= repaired["end_offset"]:
-                        del self.acknowledged[index][offset]
+                self.given_up(topic, int(number), repaired["end_offset"])
                 typed.append(f"storage repair --partition ({event['reason'][:80]})")
                 assert self.back(victim), "it does not start after storage repair"
         said = self.said(victim, mark)
         if typed:
             return f"by command: {typed}; {said}"
         return f"by itself: {said}" if said else "nothing"
+
+    def given_up(self, topic: str, index: int, end: int) -> None:
+        """A partition was cut there. Of keys whose last value is gone any value may be the last one."""
+        if topic == COMPACTED:
+            found = self.values[index]
+            self.values[index] = {key: row for key, row in found.items() if row[0] < end}
+            return
+        for offset in list(self.acknowledged[index]):
+            if offset >= end:
+                del self.acknowledged[index][offset]
 
     def await_scrubbed(self, victim: int) -> None:
         """The first round of the scrub is over: what changed in its logs is found."""
@@ -284,6 +222,8 @@ class Trial:
         def delivered(error: Any, message: Any) -> None:
             if error is not None:
                 refused.append(error)
+            elif message.topic() == COMPACTED:
+                self.values[message.partition()][message.key()] = (message.offset(), message.value())
             else:
                 found = self.acknowledged[message.partition()]
                 assert message.offset() not in found, f"{message.offset()} was acknowledged twice"
@@ -291,8 +231,11 @@ class Trial:
 
         for each in node_ids:
             for number in range(4):
-                producer.produce(TOPIC, os.urandom(60), partition=int(each) - 1, on_delivery=delivered)
-                del number
+                index = int(each) - 1
+                producer.produce(TOPIC, os.urandom(60), partition=index, on_delivery=delivered)
+                key = b"key %d" % ((self.written + number) % KEYS)
+                producer.produce(COMPACTED, os.urandom(200), key, index, on_delivery=delivered)
+        self.written += 1
         assert producer.flush(WAIT_S + 5) == 0
         assert not refused, f"refused: {refused[0]}"
 
@@ -304,7 +247,12 @@ class Trial:
             (index, at): value for index, rows in self.acknowledged.items() for at, value in rows.items()
         }
         try:
-            consumer.assign([confluent_kafka.TopicPartition(TOPIC, index, 0) for index in self.acknowledged])
+            for index in self.acknowledged:
+                low, _ = consumer.get_watermark_offsets(confluent_kafka.TopicPartition(TOPIC, index), WAIT_S)
+                assert low == DELETED_BEFORE, f"partition {index} begins at {low}"
+            consumer.assign(
+                [confluent_kafka.TopicPartition(TOPIC, index, DELETED_BEFORE) for index in self.acknowledged]
+            )
             deadline = time.monotonic() + 30
             while missing:
                 assert time.monotonic() < deadline, f"acknowledged and not there: {sorted(missing)[:5]}"
@@ -312,8 +260,25 @@ class Trial:
                     at = (message.partition(), message.offset())
                     if message.error() is None and at in missing:
                         assert missing.pop(at) == message.value(), f"another record is at {at}"
+            for index, values in self.values.items():
+                self.checked_values(consumer, index, values)
         finally:
             consumer.close()
+
+    def checked_values(self, consumer: Any, index: int, values: dict[bytes, tuple[int, bytes]]) -> None:
+        """What a partition of COMPACTED has last of each key is what was acknowledged last."""
+        partition = confluent_kafka.TopicPartition(COMPACTED, index, 0)
+        _, end = consumer.get_watermark_offsets(partition, WAIT_S)
+        consumer.assign([partition])
+        found: dict[bytes, tuple[int, bytes]] = {}
+        deadline = time.monotonic() + 30
+        while values and max((row[0] for row in found.values()), default=-1) < end - 1:
+            assert time.monotonic() < deadline, f"{COMPACTED}-{index} is not read to its end, {end}"
+            for message in consumer.consume(500, 0.5):
+                if message.error() is None:
+                    found[message.key()] = (message.offset(), message.value())
+        for key, row in values.items():
+            assert found.get(key) == row, f"{COMPACTED}-{index}: another value is the last one of {key!r}"
 
 
 @contextlib.contextmanager
@@ -336,6 +301,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=300)
     parser.add_argument("--from", dest="first", type=int, default=0)
+    parser.add_argument("--only", default="", help="structures with this in their names")
     chosen = parser.parse_args()
     failed, seed, end = 0, chosen.first, chosen.first + chosen.seeds
     totals: dict[str, Counter[str]] = defaultdict(Counter)
@@ -344,7 +310,7 @@ def main() -> int:
             trial, fails = Trial(nodes), False
             while seed < end and not fails:
                 try:
-                    say(f"seed {seed}: {trial.run(seed)}")
+                    say(f"seed {seed}: {trial.run(seed, chosen.only)}")
                 except (AssertionError, OSError) as error:
                     fails = True
                     failed += 1
