@@ -18,6 +18,7 @@ Damage   a last line without an end was never acknowledged. A line that makes no
 import errno
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -58,7 +59,7 @@ class HostedLogs:
     def __init__(self, home: Path) -> None:
         self._file = home / HOSTED_LOGS
         self._logs: dict[tuple[UUID, int], HostedLog] = {}
-        self._is_untidy = False
+        self._is_untidy = self._is_unchecked = False
 
     def __iter__(self) -> Iterator[HostedLog]:
         return iter(tuple(self._logs.values()))
@@ -88,15 +89,23 @@ class HostedLogs:
             unchecked += not is_checked
             past += 1
         past -= len(self._logs)
-        self._is_untidy = bool(torn or unread or unchecked) or past > len(self._logs) + PAST_LINES_MAX
+        self._is_untidy = bool(torn or unread) or past > len(self._logs) + PAST_LINES_MAX
+        self._is_unchecked = unchecked > 0
         return unread
 
     def tidy(self) -> None:
-        """Write the file anew if what was read has a torn end, or much of the past. Raises OSError."""
+        """Write the file anew if what was read has a torn end, or much of the past. Raises OSError.
+
+        On a full disk lines of an earlier version stay without a check up to another start.
+        """
+        content = b"".join(_checked(_line(log)) for log in self._logs.values())
         if self._is_untidy:
-            content = b"".join(_checked(_line(log)) for log in self._logs.values())
             replace_file(self._file, content, durable=True)
             self._is_untidy = False
+        elif self._is_unchecked:
+            with suppress(OSError):
+                replace_file(self._file, content, durable=True)
+        self._is_unchecked = False
 
     def scrub(self) -> bool:
         """Write the file anew if it changed on the disk since it was written: True. Raises OSError."""

@@ -9,6 +9,7 @@ Damage   where neither makes sense offsets may have been left out of any full se
 """
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -67,11 +68,12 @@ def save_cleaned_end(directory: Path, end: Offset) -> None:
 def mend_cleaned_end(directory: Path) -> str:
     """Write the files again if they are not as this version writes them. Returns what was wrong, or "".
 
-    Raises OSError.
+    On a full disk they stay as they are, and so does what they say. Raises OSError.
     """
     found = read_cleaned_end(directory)
     if not found.is_as_written:
-        _save(directory, found.end)
+        with suppress(OSError):
+            _save(directory, found.end)
     return found.wrong
 
 

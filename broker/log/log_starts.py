@@ -16,6 +16,7 @@ Source   Kafka LogManager.checkpointLogStartOffsets, OffsetCheckpointFile.
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -53,13 +54,16 @@ class LogStarts:
     def load(self, folders: Iterable[str]) -> str:
         """Read the file; lines of logs that have no folder are removed. Returns what is wrong with it, or "".
 
-        Raises OSError.
+        On a full disk what changed is not written again: ``scrub`` says so, and tries it. Raises OSError.
         """
         there = set(folders)
         found = read_starts(self._directory)
         self._starts = {folder: start for folder, start in found.by_folder.items() if folder in there}
-        if not found.is_as_written or len(self._starts) < len(found.by_folder):
+        if len(self._starts) < len(found.by_folder):  # else another log of that name might have the line
             self._save(self._starts)
+        elif not found.is_as_written:
+            with suppress(OSError):
+                self._save(self._starts)
         return found.wrong
 
     def of(self, folder: str) -> Offset:

@@ -1,5 +1,6 @@
 """What a broker remembers of the logs that it made."""
 
+import errno
 import os
 import uuid
 from pathlib import Path
@@ -141,3 +142,15 @@ def test_what_changes_in_use_is_written_again(tmp_path: Path) -> None:
         (tmp_path / HOSTED_LOGS).write_bytes(changed)
         assert writing.scrub()
         assert (tmp_path / HOSTED_LOGS).read_bytes() == raw
+
+
+def test_on_a_full_disk_an_earlier_versions_lines_stay_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / HOSTED_LOGS).write_text(f"+ {id_text(TOPICS[0])} 0 {id_text(HERE)} orders\n")
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "no space")
+
+    monkeypatch.setattr("fencepost.broker.hosted_logs.replace_file", full)
+    assert set(hosted(tmp_path)) == {HostedLog("orders", 0, TOPICS[0], HERE)}

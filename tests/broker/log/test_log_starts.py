@@ -1,5 +1,6 @@
 """Where logs begin whose first records were deleted: Kafka's checkpoint file, with a checksum and a copy."""
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -160,3 +161,24 @@ def test_what_changes_in_use_is_written_again(tmp_path: Path) -> None:
     assert "other lines" in starts.scrub()
     assert lines(tmp_path) == ["orders 0 100"]
     assert starts.of(ONE) == 100
+
+
+def test_on_a_full_disk_a_start_reads_what_it_cannot_write_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But a line of a log that is gone must go: another log of that name would begin there."""
+    (tmp_path / LOG_STARTS).write_text("0\n1\norders 0 5\n")
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "no space")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("fencepost.broker.log.log_starts.replace_file", full)
+        starts, wrong = loaded(tmp_path, ONE)
+        assert (wrong, starts.of(ONE)) == ("", 5)
+        with pytest.raises(OSError, match="no space"):
+            starts.scrub()
+        with pytest.raises(OSError, match="no space"):
+            loaded(tmp_path)
+    assert "other lines" in starts.scrub()
+    assert lines(tmp_path) == ["orders 0 5"]
