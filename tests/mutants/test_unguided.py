@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from tests.mutants import unguided
 from tests.mutants.changes import changes_of, line_of
 from tests.mutants.runner import ROOT
-from tests.mutants.unguided import files_of_tests, known, sample_of
+from tests.mutants.unguided import Ended, files_of_tests, known, sample_of
 from tests.together import table
 
 CASES = [
@@ -78,13 +78,16 @@ def test_the_tests_of_a_file_begin_with_those_that_are_named_after_it() -> None:
 def test_it_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unguided, "STATE", tmp_path)
     asked: list[list[str]] = []
-    answers = ["tests/a.py::test_a", None, "time", None]
+    answers = ["tests/a.py::test_a", None, "hangs", None, Ended("ended"), "import"]
 
     def noticed(_copy: Path, tests: list[str]) -> str | None:
         asked.append(tests)
-        return answers[len(asked) - 1]
+        answer = answers[len(asked) - 1]
+        if isinstance(answer, Ended):
+            raise answer
+        return answer
 
-    monkeypatch.setattr(unguided, "files_of_tests", lambda file: ([], [file]))
+    monkeypatch.setattr(unguided, "files_of_tests", lambda file, _tree: ([], [file]))
 
     monkeypatch.setattr(unguided, "noticed", noticed)
     shutil.copytree(ROOT / "snapshots", tmp_path / "copy" / "snapshots")
@@ -95,10 +98,49 @@ def test_it_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyP
     second = CliRunner().invoke(unguided.main, [*words, "3"])
     assert second.exit_code == 1
     assert len(asked) == 3
-    assert "3 changes, 0 equivalent, 1 survived: 67 % of the rest noticed" in second.output
+    assert "3 changes, 0 equivalent, 1 survived: 67 % of the rest noticed; 0 were ended" in second.output
     state = tmp_path / "snapshots-7.jsonl"
     state.write_bytes(state.read_bytes()[:-5])  # killed while it wrote
     assert len(known(state)) == 2
     third = CliRunner().invoke(unguided.main, [*words, "3"])
     assert len(asked) == 4
     assert "2 survived" in third.output
+    fourth = CliRunner().invoke(unguided.main, [*words, "4"])
+    assert "3 changes" in fourth.output
+    assert fourth.output.strip().endswith("; 1 were ended"), "it says nothing"
+    fifth = CliRunner().invoke(unguided.main, [*words, "4"])
+    assert len(asked) == 6, "what was ended is tried again"
+    assert "4 changes, 0 equivalent, 2 survived: 50 % of the rest noticed; 0 were ended" in fifth.output
+
+
+@table(
+    ("status", "printed", "errors", "expected"),
+    [
+        (0, "3 passed", "", None),
+        (5, "4 deselected", "", None),
+        (1, "FAILED tests/a.py::test_a - Oops", "", "tests/a.py::test_a"),
+        (2, "ERROR tests/a.py", "", "tests/a.py"),
+        (4, "", "ImportError while loading conftest 'tests/conftest.py'.", "import"),
+        (-24, "", "", "hangs"),
+        (-9, "", "", Ended),
+        (1, "", "Timeout (1:00:00)!", Ended),
+        (4, "", "ERROR: file or directory not found: tests/a.py", Ended),
+    ],
+)
+def test_what_the_end_of_the_tests_means(
+    status: int, printed: str, errors: str, expected: str | type[Ended] | None
+) -> None:
+    with pytest.raises(Ended) if expected is Ended else nullcontext():
+        assert unguided._meaning(status, printed, errors) == expected
+
+
+def test_what_takes_all_its_cpu_time_hangs_and_what_waits_too_long_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "test_loop.py").write_text("def test_a():\n    while True: pass\n")
+    (tmp_path / "test_wait.py").write_text("import time\ndef test_a(): time.sleep(600)\n")
+    monkeypatch.setattr(unguided, "CPU_S_MAX", 2)
+    assert unguided.noticed(tmp_path, ["test_loop.py"]) == "hangs"
+    monkeypatch.setattr(unguided, "WALL_S_MAX", 1)
+    with pytest.raises(Ended):
+        unguided.noticed(tmp_path, ["test_wait.py"])
