@@ -31,11 +31,12 @@ from fencepost.broker.log_folders import FoundLog, delete_folder, is_half_made, 
 from fencepost.broker.partition_ids import restored
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset
+from fencepost.settings.meta_properties import META_PROPERTIES
 from fencepost.settings.node_identity import (
-    META_PROPERTIES,
     Identity,
     StorageError,
     id_text,
+    mended,
     read_identity,
     require_identity,
 )
@@ -292,7 +293,9 @@ class LogDirectories:
                 f"{path} has the directory.id of {taken or self._home}: it is a copy; format a directory of "
                 "its own"
             )
-        return found.directory_id
+        if found.meta_fault:
+            self._log.error("meta_properties_damaged", directory=str(path), reason=found.meta_fault)
+        return mended(path, found).directory_id
 
     def _remember_boot(self, at: _Directory) -> None:
         """Raises OSError for ``home``. Elsewhere the next start takes it that the machine went down."""

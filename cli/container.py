@@ -20,9 +20,9 @@ from fencepost.settings.config import EVERY_NODE_PROVES, ConfigError, NodeConfig
 from fencepost.settings.config_values import SSL
 from fencepost.settings.durable_file import write_durably
 from fencepost.settings.environment import PREFIX, read_environment
+from fencepost.settings.meta_properties import META_PROPERTIES
 from fencepost.settings.node_directories import format_directories
 from fencepost.settings.node_identity import (
-    META_PROPERTIES,
     StorageError,
     parse_id,
     read_identity,

@@ -28,8 +28,8 @@ from fencepost.controller.restoring import Found, ProducerIdsEnd, Restored, rest
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Log, LogIndex, NodeId, Term
 from fencepost.settings.config import NodeConfig
+from fencepost.settings.meta_properties import META_PROPERTIES
 from fencepost.settings.node_identity import (
-    META_PROPERTIES,
     Identity,
     StorageError,
     id_text,

@@ -32,9 +32,9 @@ from fencepost.records.invariant import CorruptData, InvariantViolation
 from fencepost.records.levels import LevelTooHigh
 from fencepost.records.types import Log
 from fencepost.settings.config import NodeConfig
+from fencepost.settings.meta_properties import META_PROPERTIES
 from fencepost.settings.node_clock import CLOCK, read_kept
 from fencepost.settings.node_identity import (
-    META_PROPERTIES,
     StorageError,
     id_text,
     read_identity,
@@ -187,6 +187,8 @@ def _hosted(home: Path) -> tuple[str, str]:
 def _identity(root: Path) -> tuple[str, str]:
     """Raises StorageError."""
     identity = read_identity(root)
+    if identity.meta_fault:
+        raise CorruptData(f"{identity.meta_fault}: its copy counts")
     return f"node {identity.node_id} of cluster {identity.cluster_id}", identity.bootstrap_fault
 
 

@@ -38,6 +38,7 @@ from fencepost.settings.node_identity import (
     Identity,
     StorageError,
     id_text,
+    mended,
     without_store,
 )
 from fencepost.snapshots.store import STORE_FAILURES
@@ -92,6 +93,9 @@ def run_node(config: NodeConfig, identity: Identity) -> int:
     log = open_log(config)
     if identity.bootstrap_fault:
         log.error("bootstrap_damaged", reason=identity.bootstrap_fault, next="the store knows what it said")
+    if identity.meta_fault:
+        log.error("meta_properties_damaged", reason=identity.meta_fault, next="its copy counts")
+    identity = mended(config.directory, identity)
     _raise_files_limit()
     identity = _with_its_store(config, identity, log)
     try:

@@ -1,6 +1,6 @@
 """Whose directory is this? The identity that ``storage format`` writes and a node starts only with.
 
-Files       ``meta.properties``: cluster id, node id, directory id, as Kafka writes it.
+Files       ``meta.properties``: cluster id, node id, directory id (meta_properties.py).
             ``bootstrap.json``: the voters' directory ids at the cluster's birth, and the log level that it is
             born at, {"voters": {"1": "<id>"}, "log_level": 1}; no level is 0. With SCRAM users (``users``) it
             is a secret. Without the file the directory belongs to a broker, or to a voter to be readmitted.
@@ -23,7 +23,8 @@ import binascii
 import json
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
@@ -33,10 +34,15 @@ from fencepost.records.schema import UserScramCredentialRecord
 from fencepost.records.types import NodeId
 from fencepost.settings.born_users import read_users, written_user
 from fencepost.settings.durable_file import write_durably
+from fencepost.settings.meta_properties import (
+    COPY,
+    META_PROPERTIES,
+    read_bounded,
+    read_properties,
+    write_properties,
+)
 
-META_PROPERTIES: Final = "meta.properties"
 BOOTSTRAP: Final = "bootstrap.json"
-FILE_BYTES_MAX: Final = 64 * 1024  # of either file; what we write is below 2 KiB
 ID_CHARACTERS: Final = 22
 # Kafka's readers of this file skip what they do not know.
 _HAS_STORE: Final = "fencepost.has.store"
@@ -74,6 +80,8 @@ class Identity:
     users: tuple[UserScramCredentialRecord, ...] = ()  # the same
     has_store: bool = False
     bootstrap_fault: str = ""  # why bootstrap.json could not be read; the store knows what it said
+    meta_fault: str = ""  # why the copy of meta.properties counts
+    is_meta_checked: bool = field(default=True, compare=False)  # False: an earlier version wrote it
 
 
 def random_id() -> UUID:
@@ -158,6 +166,14 @@ def remember_store(path: Path, identity: Identity) -> None:
     _write_meta(path, replace(identity, has_store=True))
 
 
+def mended(path: Path, identity: Identity) -> Identity:
+    """The same, once meta.properties is as this version writes it; on a full disk it stays as it is."""
+    if identity.meta_fault or not identity.is_meta_checked:
+        with suppress(OSError):
+            _write_meta(path, identity)
+    return replace(identity, meta_fault="", is_meta_checked=True)
+
+
 def without_store(path: Path, identity: Identity) -> Identity:
     """The identity once the store is gone: a new voter, to be readmitted, in the old directory. Durable."""
     renewed = replace(identity, voter_id=random_id(), initial_voters=None, log_level=0, has_store=False)
@@ -190,10 +206,11 @@ def _write_meta(path: Path, identity: Identity) -> None:
         meta[_VOTER_ID] = id_text(identity.voter_id)
         if not identity.has_store:
             meta[_NO_STORE_YET] = "true"
-    write_durably(path / META_PROPERTIES, "".join(f"{key}={value}\n" for key, value in meta.items()))
+    write_properties(path, meta)
 
 
-_LEFTOVERS: Final = {BOOTSTRAP, BOOTSTRAP + ".part", META_PROPERTIES + ".part"}  # of a format that was killed
+_LEFTOVERS: Final = {BOOTSTRAP, COPY, *(f"{name}.part" for name in (BOOTSTRAP, COPY, META_PROPERTIES))}
+"""Of a format that was killed."""
 
 
 def read_identity(path: Path) -> Identity:
@@ -205,8 +222,7 @@ def read_identity(path: Path) -> Identity:
             f"type: fencepost storage format --config FILE --cluster-id ID"
         )
     try:
-        lines = [line for line in _read(file).splitlines() if not line.startswith("#")]
-        pairs = dict(line.split("=", 1) for line in lines if "=" in line)
+        pairs, meta_fault, is_checked = read_properties(path)
         if pairs["version"] != "1":
             raise ValueError(f"expected version=1, got version={pairs['version']}")
         parse_id(pairs["cluster.id"])
@@ -222,6 +238,8 @@ def read_identity(path: Path) -> Identity:
             users=users,
             has_store=has_store,
             bootstrap_fault=fault,
+            meta_fault=meta_fault,
+            is_meta_checked=is_checked,
         )
     except KeyError as missing:
         raise NotFormatted(f"{file}: {missing.args[0]} is missing") from None
@@ -263,7 +281,7 @@ def _bootstrap(file: Path, *, has_store: bool) -> tuple[_Bootstrap, str]:
 def _read_bootstrap(file: Path) -> _Bootstrap:
     if not file.exists():
         return None, 0, ()
-    content = json.loads(_read(file))
+    content = json.loads(read_bounded(file))
     voters = content.get("voters") if isinstance(content, dict) else None
     if not isinstance(voters, dict) or not voters:
         raise ValueError(f'{BOOTSTRAP}: expected {{"voters": {{"1": "<directory id>"}}}}')
@@ -272,11 +290,3 @@ def _read_bootstrap(file: Path) -> _Bootstrap:
         raise ValueError(f"{BOOTSTRAP}: expected a log_level of at least 0, got {log_level!r}")
     known = {NodeId(int(voter)): parse_id(str(directory)) for voter, directory in voters.items()}
     return known, log_level, read_users(content.get("users", []), BOOTSTRAP)
-
-
-def _read(file: Path) -> str:
-    with file.open("rb") as stream:
-        content = stream.read(FILE_BYTES_MAX + 1)
-    if len(content) > FILE_BYTES_MAX:
-        raise ValueError(f"{file.name} is larger than {FILE_BYTES_MAX} bytes")
-    return content.decode("utf-8")

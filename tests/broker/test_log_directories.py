@@ -12,7 +12,8 @@ import pytest
 from fencepost.controller.errors import ErrorCode
 from fencepost.records.types import NodeId
 from fencepost.settings.config import NodeConfig
-from fencepost.settings.node_identity import META_PROPERTIES, format_directory, id_text, random_id
+from fencepost.settings.meta_properties import META_PROPERTIES
+from fencepost.settings.node_identity import format_directory, id_text, random_id
 from fencepost.snapshots.clean_shutdown import CLEAN_SHUTDOWN_FILE
 from fencepost.wire.k01_fetch import FETCH
 from tests.broker.batches import TOPIC, batch, fetch, produce
@@ -281,6 +282,29 @@ def test_what_cannot_be_used_is_tried_once_in_a_start(tmp_path: Path) -> None:
             on = await started(controller, (tmp_path / "a", tmp_path / "missing"))
             assert len(on.events("log_directory_offline")) == 1
             assert not (tmp_path / "missing").exists(), "nothing is made where a disk is not mounted"
+            await on.broker.stop()
+
+    play(story)
+
+
+def test_a_changed_identity_of_a_directory_is_that_of_its_copy(tmp_path: Path) -> None:
+    """Its logs would be in a directory of another id, or it would be another node's."""
+    paths = disks(tmp_path, "a", "b")
+
+    async def story() -> None:
+        controller = FakeController()
+        controller.add_topic(TOPIC, *[HERE] * COUNT)
+        async with controller:
+            on = await started(controller, paths)
+            assert await codes(on) == [ErrorCode.NONE] * COUNT
+            await on.broker.stop()
+            raw = (paths[1] / META_PROPERTIES).read_bytes()
+            (paths[1] / META_PROPERTIES).write_bytes(raw.replace(b"node.id=1", b"node.id=3"))
+            on = await started(controller, paths)
+            assert await codes(on) == [ErrorCode.NONE] * COUNT
+            (said,) = on.events("meta_properties_damaged")
+            assert said["directory"] == str(paths[1])
+            assert (paths[1] / META_PROPERTIES).read_bytes() == raw
             await on.broker.stop()
 
     play(story)

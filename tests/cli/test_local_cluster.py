@@ -19,7 +19,8 @@ from fencepost.cluster.local_cluster import (
     require_startable,
 )
 from fencepost.settings.config import VOTERS_MAX, Address
-from fencepost.settings.node_identity import META_PROPERTIES, read_identity
+from fencepost.settings.meta_properties import META_PROPERTIES
+from fencepost.settings.node_identity import read_identity
 from tests.ports import cluster_port, free_port
 from tests.together import table
 

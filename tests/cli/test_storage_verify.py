@@ -140,6 +140,7 @@ def first(home: Path, pattern: str) -> Path:
 
 
 DAMAGES = [
+    pytest.param(lambda home: flip(home / "meta.properties", b"cluster.id"), "identity", id="identity"),
     pytest.param(lambda home: flip(home / "clock.json", b'ahead_ms":'), "clock", id="clock"),
     pytest.param(
         lambda home: flip(home / "store/data.mdb", b"\xcd\x3e\x80"), "store", id="a-row-of-the-image"

@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 CLEANED: Final = "tests/broker/log/test_cleaned_end.py::"
 EPOCHS: Final = "tests/broker/log/test_epoch_check.py::"
 SWAPS: Final = "tests/broker/log/test_changed_swaps.py::"
+META: Final = "tests/settings/test_meta_properties.py::"
 HOSTED: Final = "tests/broker/test_hosted_logs.py::"
 IDS: Final = (
     "tests/broker/test_partition_ids.py::test_a_bit_of_what_is_remembered_flips_and_no_log_is_deleted"
@@ -228,5 +229,32 @@ SMALL_FILES: Final = (
         "        keep_swap_sums(directory, base)\n        sync_path(directory)\n",
         "        sync_path(directory)\n",
         (SWAPS + "test_a_swap_that_ends_well_has_the_sums_of_what_was_meant",),
+    ),
+    Mutant(
+        "meta-properties-unchecked",
+        "meta.properties whose checksum is wrong does not count",
+        "settings/meta_properties.py",
+        "    if _CHECK.encode() in content and not _is_checked(content):\n",
+        "    if False:\n",
+        (META + "test_whichever_byte_changes_the_directory_is_whose_it_was",),
+    ),
+    Mutant(
+        "meta-properties-of-any-copy",
+        "a copy of meta.properties that changed does not count",
+        "settings/meta_properties.py",
+        "        if not _is_checked(content):\n            raise",
+        "        if False:\n            raise",
+        (META + "test_changed_by_hand_it_says_what_to_do",),
+    ),
+    Mutant(
+        "meta-properties-not-written-again",
+        "a start writes meta.properties again with a checksum",
+        "settings/node_identity.py",
+        "    if identity.meta_fault or not identity.is_meta_checked:\n",
+        "    if False:\n",
+        (
+            META + "test_whichever_byte_changes_the_directory_is_whose_it_was",
+            META + "test_what_an_earlier_version_wrote_is_not_checked_until_it_is_written_again",
+        ),
     ),
 )

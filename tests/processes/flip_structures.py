@@ -20,8 +20,9 @@ KINDS: Final = {1: "branch", 2: "leaf", 4: "overflow", 8: "meta"}
 TOPIC: Final = "flips"
 COMPACTED: Final = "compacted"
 SMALL_FILES: Final = (
-    "meta.properties", "clock.json", "bootstrap.json", "hosted-logs", "log-start-offset-checkpoint",
-    "log-start-offset-checkpoint.copy", "cleaner-offset-checkpoint", ".lock", ".kafka_cleanshutdown",
+    "meta.properties", "meta.properties.copy", "clock.json", "bootstrap.json", "hosted-logs",
+    "log-start-offset-checkpoint", "log-start-offset-checkpoint.copy", "cleaner-offset-checkpoint",
+    ".lock", ".kafka_cleanshutdown",
 )  # fmt: skip
 OF_PARTITIONS: Final = (
     ".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checksums", "leader-epoch-checkpoint",

@@ -6,7 +6,7 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from fencepost.settings.node_identity import META_PROPERTIES
+from fencepost.settings.meta_properties import META_PROPERTIES
 from tests.harness.command import in_process, stdout_of
 from tests.harness.nodes import Nodes, running, wait_for
 
