@@ -6,17 +6,18 @@ ends after --max-messages, after --timeout-ms without a record, or when it is in
 """
 
 import base64
+import contextlib
 import json
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any, Final
 
 import click
 
 from fencepost.cli.client_settings import is_true, pairs, require_known, unescaped
-from fencepost.cli.output import JSON, SCHEMA_VERSION, format_option, require_reader, while_read
+from fencepost.cli.output import JSON, SCHEMA_VERSION, TEXT, format_option, require_reader, while_read
 from fencepost.cli.target_options import broker_options, find_brokers
 from fencepost.client import CommitFailed, Consumer, ConsumerRecord, TopicPartition, UnknownTopic
 from fencepost.cluster.console import Failed, WrongUsage
@@ -91,11 +92,21 @@ def consume(
     consumer = consumer_of(target, chosen | settings)
     job = Job(topic, partition, group is not None, begin, max_messages, timeout_ms, known, output_format)
     printed = Printed(consumer)
+    with while_read(), _counted(printed) if output_format == TEXT else contextlib.nullcontext():
+        run(target, _consume(consumer, job, printed))
+
+
+@contextlib.contextmanager
+def _counted(printed: "Printed") -> Iterator[None]:
+    """Say how many there were, as Kafka's tool does; not where the reader left, which took what it wanted."""
     try:
-        with while_read():
-            run(target, _consume(consumer, job, printed))
-    finally:
-        click.echo(f"Processed a total of {printed.count} messages", err=True)
+        yield
+    except BrokenPipeError:
+        raise
+    except BaseException:
+        click.echo(printed.sentence, err=True)
+        raise
+    click.echo(printed.sentence, err=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +131,11 @@ class Printed:
     count: int = 0
     _next: dict[TopicPartition, int] = field(default_factory=dict)  # not committed yet
     _committed_at: float = field(default_factory=time.monotonic)
+
+    @property
+    def sentence(self) -> str:
+        """As Kafka's console consumer says it."""
+        return f"Processed a total of {self.count} messages"
 
     def add(self, record: ConsumerRecord) -> None:
         """One more is printed."""

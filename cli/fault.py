@@ -114,6 +114,15 @@ def _explained() -> Any:
 # -- faults of requests ------------------------------------------------------------------------------------
 
 
+def _required(_context: click.Context, _option: click.Parameter, path: Path | None) -> Path:
+    if path is None:
+        raise WrongUsage(
+            "there is no cluster to break: this command is for what 'fencepost fault run -- COMMAND' runs; "
+            "elsewhere name its socket by --socket"
+        )
+    return path
+
+
 def _shared(command: Command) -> Command:
     """``--socket`` and ``--format``."""
     option = click.option(
@@ -121,7 +130,7 @@ def _shared(command: Command) -> Command:
         "path",
         type=click.Path(path_type=Path),
         envvar=control.VARIABLE,
-        required=True,
+        callback=_required,
         help=f"Of 'fencepost fault run'.  [default: {control.VARIABLE}]",
     )
     return option(format_option(command))

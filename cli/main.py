@@ -5,6 +5,7 @@ it does not load.
 Exit status  ``fencepost.cluster.console.EXIT_STATUSES``.
 """
 
+import errno
 import gc
 import importlib
 import os
@@ -17,7 +18,7 @@ import click
 
 from fencepost import __version__
 from fencepost.cli.output import say_error
-from fencepost.cluster.console import EXIT_STATUSES, INTERRUPTED, Unreadable
+from fencepost.cluster.console import EXIT_STATUSES, INTERRUPTED, Failed, Unreadable
 from fencepost.records.levels import LevelTooHigh
 
 
@@ -26,6 +27,9 @@ class _Home(NamedTuple):
     attribute: str
     hidden: bool = False
 
+
+UNPRINTED: Final = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT)
+"""Errors of a write to standard output, which names no file: ``> /dev/full``."""
 
 COMMANDS: Final = {
     "up": _Home("fencepost.cli.cluster", "up"),
@@ -112,6 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
     # structlog takes rich for tracebacks where it finds it: 66 modules, a fifth of a node's start. Not ours.
     sys.modules.setdefault("rich", None)  # type: ignore[arg-type]
+    _open_standard_streams()
     words = sys.argv[1:] if arguments is None else arguments
     try:
         status = fencepost.main(args=arguments, prog_name="fencepost", standalone_mode=False)
@@ -126,14 +131,31 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.exit(Unreadable.exit_code)
     except BrokenPipeError:
         # The reader of our output left (``| head``). Nothing more can be said on stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _print_no_more()
         sys.exit(1)
     except OSError as error:
-        if error.filename is None:
+        if error.filename is None and error.errno not in UNPRINTED:
             raise
+        if error.filename is None:
+            _print_no_more()
+            say_error(
+                Failed(f"the output could not be written: {os.strerror(error.errno or 0).lower()}"), words
+            )
+            sys.exit(Failed.exit_code)
         say_error(Unreadable(f"{error.filename}: {error.strerror}"), words)
         sys.exit(Unreadable.exit_code)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _open_standard_streams() -> None:
+    """Where the shell closed one (``>&-``), the next file that is opened would be it."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), "w" if number else "r"))
+
+
+def _print_no_more() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import io
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -64,6 +65,33 @@ def test_a_reader_that_leaves_ends_it_with_0_and_it_commits_what_was_read(run: R
         assert consuming.stdout.readline() == b"one\n", "it is there at once, also in a pipe"
         consuming.stdout.close()
         assert consuming.wait(60) == 0
+
+
+@pytest.mark.slow
+def test_what_was_counted_is_said_of_text_that_was_read_to_its_end(run: Run, node: Nodes) -> None:
+    run(
+        "produce",
+        "--topic",
+        "counted",
+        "--partition",
+        0,
+        stdin=b"".join(b"%d\n" % each for each in range(9999)),
+    )
+    words = ["consume", "--topic", "counted", "--from-beginning", "--bootstrap-server", node.bootstrap]
+    left = shlex.join(command(*words)) + " | head -n 1"
+    done = subprocess.run(["sh", "-c", left], capture_output=True, text=True, check=True, env=environment())
+    assert (done.stdout, done.stderr) == ("0\n", ""), "its reader has seen how many it took"
+    failed = run("consume", "--topic", "counted", "--partition", 9, "--format", "json")
+    assert json.loads(failed.stderr)["error"]["exit_status"] == 2, "one document, and nothing beside it"
+
+
+@pytest.mark.slow
+def test_without_a_standard_input_there_is_nothing_to_produce(node: Nodes) -> None:
+    line = shlex.join(command("produce", "--topic", "none", "--bootstrap-server", node.bootstrap)) + " <&-"
+    done = subprocess.run(
+        ["sh", "-c", line], capture_output=True, text=True, check=False, env=environment(), timeout=60
+    )
+    assert (done.returncode, done.stdout) == (0, "0 records to none\n"), done.stderr
 
 
 @pytest.mark.slow
