@@ -10,8 +10,9 @@ cache    with a wrong checksum was changed, not torn.
 """
 
 import mmap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -114,6 +115,34 @@ def too_short(segment: Segment, following: Offset) -> Damage | None:
         return None
     reason = f"the segment has {segment.size} bytes, and {summed} bytes of it were on the disk"
     return Damage(segment.path, position, segment.size, end, reason)
+
+
+def missing(segments: Sequence[Segment], point: Offset) -> list[str]:
+    """Offsets before the recovery point that no segment has, in sentences.
+
+    A crash of the machine that undid half of a deletion leaves that, too: so it is no damage.
+    """
+    found = []
+    for segment, following in pairwise(segments):
+        if following.base > point:
+            break
+        end = _end_of(segment)
+        if end is not None and end < following.base:
+            lost = f"offsets {end} to {following.base - 1}"
+            found.append(f"no segment has {lost}: deleted before a crash, or lost")
+    return found
+
+
+def _end_of(segment: Segment) -> Offset | None:
+    """Where a full segment ends, by its last batches; None: they make no sense, which is found elsewhere."""
+    end = segment.base
+    try:
+        entry = segment.offsets.last
+        for placed in segment.walk(0 if entry is None else entry[1]):
+            end = placed.end
+    except CorruptData:
+        return None
+    return end
 
 
 def _why_not_torn(content: mmap.mmap, position: int, expected: Offset) -> str | None:

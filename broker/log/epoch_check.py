@@ -45,7 +45,7 @@ def difference(
 
     machine_went_down   the file may lack what was written last.
     """
-    unknown = _unknown(epochs, segments)
+    unknown = _unknown(epochs, segments, point)
     if unknown is not None:
         return unknown
     for offset in _borders(epochs, segments[0].base, point):
@@ -60,14 +60,18 @@ def difference(
     return next(behind, None) and next(behind, None)
 
 
-def _unknown(epochs: LeaderEpochs, segments: Sequence[Segment]) -> Difference | None:
-    """The batch where the log begins, if it has an epoch and the file's first line begins behind it."""
+def _unknown(epochs: LeaderEpochs, segments: Sequence[Segment], point: Offset) -> Difference | None:
+    """The batch where the log begins, if it has an epoch and the file's first line begins behind it.
+
+    Without a line the file begins behind everything that was on the disk.
+    """
     start = segments[0].base
-    if not epochs.begins or epochs.begins[0] <= start:
+    begin = epochs.begins[0] if epochs.begins else point
+    if begin <= start:
         return None
     folder = segments[0].path.parent
     start = max(start, read_starts(folder.parent).by_folder.get(folder.name, start))
-    first = _batch_at(segments, start) if epochs.begins[0] > start else None
+    first = _batch_at(segments, start) if begin > start else None
     if first is None or first[1].leader_epoch == NO_EPOCH:
         return None
     reason = f"a batch of epoch {first[1].leader_epoch}, by {EPOCHS_FILE} it is of none"

@@ -29,7 +29,7 @@ from fencepost.broker.log.checkpoints import (
     sync_path,
 )
 from fencepost.broker.log.cleaned_end import load_cleaned_end, mend_cleaned_end
-from fencepost.broker.log.damage import Damage, DamagedLog, damage_at, too_short
+from fencepost.broker.log.damage import Damage, DamagedLog, damage_at, missing, too_short
 from fencepost.broker.log.epoch_check import difference, read_epochs
 from fencepost.broker.log.producer_snapshot import decode_producers
 from fencepost.broker.log.producer_state import Producer, ProducerStates
@@ -88,6 +88,7 @@ def recover(directory: Path, index_interval_bytes: int, now_ms: int, machine_wen
         log.repairs.append(read_epochs(log.epochs, log.segments))
     _open_segments(log)
     log.epochs.save(durable=log.epochs.forget_after(log.end))
+    log.repairs += missing(log.segments, log.durable_end)
     for segment in log.segments[:-1]:
         segment.close()
     return log

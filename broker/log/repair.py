@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from fencepost.broker.log.checkpoints import LeaderEpochs, sync_path
 from fencepost.broker.log.cleaned_end import load_cleaned_end, read_cleaned_end
-from fencepost.broker.log.damage import Damage, damage_at, too_short, whole_batches
+from fencepost.broker.log.damage import Damage, damage_at, missing, too_short, whole_batches
 from fencepost.broker.log.epoch_check import difference
 from fencepost.broker.log.put_back import Changed, proven
 from fencepost.broker.log.read_ahead import ReadAhead
@@ -107,6 +107,7 @@ def inspect(directory: Path, *, machine_went_down: bool) -> Inspected:
     restorable = None if damage is None else proven(damage, epochs)
     wrong = read_cleaned_end(directory).wrong
     what = f"{wrong}; the next start writes it again" if wrong else changed_swaps(directory) or None
+    what = what or "; ".join(missing(segments, point)) or None
     if changed:
         what = (
             f"{', '.join(changed)}: other bytes than were written, by the file .checksums beside each. If an "

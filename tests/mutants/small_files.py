@@ -257,4 +257,20 @@ SMALL_FILES: Final = (
             META + "test_what_an_earlier_version_wrote_is_not_checked_until_it_is_written_again",
         ),
     ),
+    Mutant(
+        "epochs-of-nothing",
+        "a file of epochs without a line is made again",
+        "broker/log/epoch_check.py",
+        "    begin = epochs.begins[0] if epochs.begins else point\n",
+        "    begin = epochs.begins[0] if epochs.begins else start\n",
+        (EPOCHS + "test_a_file_without_lines_is_made_again",),
+    ),
+    Mutant(
+        "holes-unsaid",
+        "offsets that no segment has are named",
+        "broker/log/recovery.py",
+        "    log.repairs += missing(log.segments, log.durable_end)\n",
+        "",
+        ("tests/broker/log/test_recovery.py::test_a_hole_in_the_middle_is_read_over",),
+    ),
 )

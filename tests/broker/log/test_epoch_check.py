@@ -114,6 +114,17 @@ def test_the_file_says_of_which_epoch_the_first_record_is_that_is_kept(tmp_path:
         again._let_go()
 
 
+def test_a_file_without_lines_is_made_again(tmp_path: Path) -> None:
+    """It had one for each epoch before the recovery point."""
+    log = four_epochs(tmp_path)
+    answers = known(log)
+    log.close()
+    (log.directory / EPOCHS_FILE).write_text("0\n0\n")
+    again = opened(log.directory, SMALL)
+    assert known(again) == answers
+    again._let_go()
+
+
 def test_a_cleaned_logs_file_made_again_says_the_epoch_of_what_was_left_out(tmp_path: Path) -> None:
     log = open_log(tmp_path, COMPACTED)
     play(log)

@@ -9,6 +9,7 @@ import pytest
 from crc32c import crc32c
 
 from fencepost.broker.log.partition_log import PartitionLog
+from fencepost.broker.log.repair import inspect
 from fencepost.broker.log.shapes import LogConfig
 from fencepost.records.batch import iter_batches
 from fencepost.records.types import Term
@@ -304,7 +305,7 @@ def test_a_late_duplicate_marker_is_known_with_and_without_the_snapshot(tmp_path
 
 
 def test_a_hole_in_the_middle_is_read_over(tmp_path: Path) -> None:
-    """Half of a deletion may be undone by a power cut: a consumer goes on after the hole."""
+    """Half of a deletion may be undone by a power cut: a consumer goes on after the hole, which is named."""
     log = start(tmp_path)
     log.close()
     bases = [int(path.stem) for path in sorted(log.directory.glob("*.log"))]
@@ -312,6 +313,9 @@ def test_a_hole_in_the_middle_is_read_over(tmp_path: Path) -> None:
         (log.directory / f"{bases[1]:020d}{suffix}").unlink()
     again = reopen(tmp_path)
     assert (again.start, again.end, memory(again)) == (log.start, log.end, memory(log))
+    said = f"no segment has offsets {bases[1]} to {bases[2] - 1}"
+    assert said in again.repairs[-1]
+    assert said in str(inspect(log.directory, machine_went_down=False).changed)
     found = []
     offset = again.start
     while offset < again.end:
