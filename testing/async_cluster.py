@@ -14,6 +14,8 @@ from fencepost.testing.running import STABLE_S_MAX, RunningCluster, Which
 from fencepost.testing.tls import TlsFiles
 from fencepost.wire.requests import ListedGroup, ListedTransaction
 
+__tracebackhide__ = True  # a failing test is shown, and debugged, at its own line
+
 T = TypeVar("T")
 
 

@@ -30,6 +30,8 @@ from fencepost.testing.proxy import Proxies
 from fencepost.testing.running import UNPICKLED, RunningCluster, fail, require_no_loop, text_of
 from fencepost.testing.tls import MUTUAL, TlsMode, files_of, proxy_ends, require_mode
 
+__tracebackhide__ = True  # a failing test is shown, and debugged, at its own line
+
 TESTING: Final = "fencepost.testing"
 FREE_MIN: Final = "disk.free.min.bytes"
 FREE_BYTES_MIN: Final = 1024 * 1024  # temporary folders may be small: /dev/shm of a container has 64 MiB

@@ -15,6 +15,8 @@ from typing import Any, Final
 from fencepost.client import ConsumerRecord
 from fencepost.wire.requests import ListedTransaction
 
+__tracebackhide__ = True  # a failing test is shown, and debugged, at its own line
+
 SHOWN_MAX: Final = 10
 TEXT_MAX: Final = 80
 

@@ -23,6 +23,8 @@ from fencepost.testing.timeline import timeline
 from fencepost.testing.tls import MUTUAL
 from fencepost.wire.k20065_explain_transaction import FenceExplained
 
+__tracebackhide__ = True  # a failing test is shown, and debugged, at its own line
+
 OPTIONS: Final = ("nodes", "config", "tls", "kill", "every")
 OF_A_CLUSTER: Final = {"nodes", "config", "tls"}
 EVERY_S: Final = 2.0

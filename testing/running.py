@@ -29,6 +29,8 @@ from fencepost.testing.reading import read_topic
 from fencepost.testing.tls import TlsFiles
 from fencepost.wire.requests import ListedGroup, ListedTransaction
 
+__tracebackhide__ = True  # a failing test is shown, and debugged, at its own line
+
 T = TypeVar("T")
 
 Which = int | Literal["leader", "follower"]
@@ -296,9 +298,7 @@ class RunningCluster:
 
     def _require_there(self) -> None:
         if self._has_ended:
-            raise ClusterFailed(
-                "this cluster ended with its with block: nothing can be asked of it, and nothing done to it"
-            )
+            raise ClusterFailed("this cluster ended with its with block; it can be used no more")
 
     def __reduce__(self) -> NoReturn:
         """Raises TypeError."""
@@ -397,4 +397,4 @@ def text_of(value: object) -> str:
 
 def fail(error: Exception) -> NoReturn:
     """Raises ClusterFailed with the words of what a command would have printed."""
-    raise ClusterFailed(str(error)) from error
+    raise ClusterFailed(str(error)) from None

@@ -57,6 +57,12 @@ def test_leaves_a_fault_behind(fencepost):
 @pytest.mark.fencepost(killl="leader")
 def test_misspells(fencepost):
     pass
+
+def test_reads_what_is_not_there(fencepost):
+    fencepost.read("not-there")
+
+def test_finds_one_that_is_lost(fencepost):
+    fencepost.assert_exactly_once([b"order"], fencepost.topic("orders"))
 """
 
 
@@ -110,7 +116,11 @@ def test_right_applications_pass_while_leaders_die_and_failing_tests_are_explain
     for name, text in zip(("shop", "test_shop"), blocks("how-to-outbox.md"), strict=True):
         (tmp_path / f"{name}.py").write_text(text)
     done = run_pytest(tmp_path, WITH_PYTEST + RIGHT, "--fencepost-nodes", "2")
-    assert re.search("\n1 failed, 15 passed,.* 2 errors", done.stdout), done.stdout + done.stderr
+    assert re.search("\n3 failed, 15 passed,.* 2 errors", done.stdout), done.stdout + done.stderr
+    assert "ClusterFailed: topic 'not-there': UNKNOWN_TOPIC_OR_PARTITION" in done.stdout
+    assert "NotExactlyOnce: not exactly once: 1 went in, 0 came out" in done.stdout
+    inside = re.findall(r"^\S*(?:testing|client)/\w+\.py:\d+: ", done.stdout, re.MULTILINE)
+    assert not inside, "a failing test is shown at its own line"
     assert {"test_wrong.py"} == set(re.findall(r"^(?:FAILED|ERROR) ([\w.]+)::", done.stdout, re.MULTILINE))
     assert "fencepost: transactions" in done.stdout
     assert re.search(r"forgetful \(Ongoing\): .*", done.stdout)
