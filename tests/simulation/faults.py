@@ -227,7 +227,13 @@ class Faults:
 
     def _lose_flush(self) -> None:
         """What was flushed is not there, though the disk said so."""
-        self._damage("lost flushes", lambda victim: victim.earlier.bring_back())
+
+        def damage(victim: Process) -> str | None:
+            what = victim.earlier.bring_back()
+            victim.is_earlier = what is not None
+            return what
+
+        self._damage("lost flushes", damage)
 
     def _damage(self, name: str, damage: Callable[[Process], str | None]) -> None:
         """Kill a process, and change its store, unless too many are without their memory."""

@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import lmdb
+import msgspec
 
 from fencepost.controller.view import ImageHeader
 from fencepost.quorum.journal import REGULAR
+from fencepost.quorum.older_store import AHEAD
 from fencepost.records.batch import batch_header
 from fencepost.records.entry import decode_entry
 from fencepost.records.invariant import CorruptData
@@ -86,7 +88,9 @@ class Earlier:
     def _has_trace(self) -> bool:
         """Some archive ends behind all that the earlier store could have written to it."""
         with read_store(self._copy) as reader:
-            ends = _ends_of(reader)
+            ends, noted = _ends_of(reader), reader.meta_get(AHEAD)
+        for log, end in ({} if noted is None else msgspec.msgpack.decode(noted, type=dict[int, int])).items():
+            ends[Log(log)] = max(ends[Log(log)], end)  # what an earlier store had written before that one
         return any(_end_of(self._archive / log.directory) > ends[log] for log in Log)
 
 

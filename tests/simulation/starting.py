@@ -34,6 +34,7 @@ class Starting:
     earlier: Earlier
     is_damaged = False  # its store is not what it wrote; it may come to be without its memory
     is_flipped = False  # nothing else happened to its store since its last flush
+    is_earlier = False  # its store is one that it had before, and its archive says so
     flushed: tuple[uuid.UUID, int, int | None, int] | None = None
     """Directory, term, vote and the journal's last index at its last flush."""
     files_damaged = False  # files beside its store are not what it wrote
@@ -59,7 +60,8 @@ class Starting:
         driver = self._its_driver()
         if self.is_flipped:
             self._require_memory(driver.replica.journal)
-        self.is_damaged = self.is_flipped = False
+        require(not self.is_earlier or self.files_damaged, "an earlier store is believed", node=self.node_id)
+        self.is_damaged = self.is_flipped = self.is_earlier = False
         self.note_flush(driver.replica.journal)
         return driver
 
@@ -97,6 +99,7 @@ class Starting:
             require(was_changed, "a sound store is taken for a damaged one", node=self.node_id, why=error)
             self._ledger.count("stores_lost")
             shutil.rmtree(self.directory / "store")
+            self.is_earlier = False
             self.earlier.forget()
             self.directory_id, self.initial_voters = uuid.UUID(int=self._rng.getrandbits(128)), None
             return self._made_driver()
