@@ -24,6 +24,7 @@ from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset, Term
 
 LOG_START: Final = Offset(0)
+EPOCH_MIN: Final = Term(0)
 HOLES_FILE: Final = "holes.json"
 HOLES_MAX: Final = 10_000  # one per snapshot that a follower took; far more means a broken loop
 READ_AHEAD_BYTES: Final = 1024 * 1024
@@ -88,6 +89,7 @@ class ArchiveReader:
         Raises   CorruptData naming file and position: bad bytes, or records that are missing unnamed.
         """
         expected: Offset | None = None
+        epoch = EPOCH_MIN
         last = len(self.segments) - 1
         for number, segment in enumerate(self.segments):
             if number < last and self.segments[number + 1].base <= first:
@@ -95,8 +97,8 @@ class ArchiveReader:
             self._check_gap(expected, segment)
             expected = segment.base
             try:
-                for stored in scan_segment(segment, first, self._cleaned_end):
-                    expected = stored.header.end
+                for stored in scan_segment(segment, first, self._cleaned_end, epoch):
+                    expected, epoch = stored.header.end, stored.header.leader_epoch
                     if expected > first:
                         yield stored
             except TornTail:
@@ -126,17 +128,20 @@ def list_segments(directory: Path) -> tuple[Segment, ...]:
 
 
 def scan_segment(
-    segment: Segment, checked_from: Offset = LOG_START, cleaned_end: Offset = LOG_START
+    segment: Segment,
+    checked_from: Offset = LOG_START,
+    cleaned_end: Offset = LOG_START,
+    epoch: Term = EPOCH_MIN,
 ) -> Iterator[StoredBatch]:
     """Every batch of a segment, in order. Those that end at or before ``checked_from`` have no content.
 
     cleaned_end   below it offsets may be missing.
+    epoch         of the batch before the segment.
 
     Raises   TornTail if the file ends inside a batch, CorruptData for any other bad byte; both name file
              and position. FileNotFoundError if it is gone.
     """
     expected = segment.base
-    epoch = Term(0)
     position = 0
     with segment.path.open("rb", buffering=READ_AHEAD_BYTES) as file:
         while head := file.read(HEADER_BYTES):

@@ -4,10 +4,19 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
+READING: Final = "tests/snapshots/test_archive_reading.py::TestReading::"
 TESTS: Final = "tests/quorum/test_archive_damage.py::"
 RECEIVED: Final = "tests/quorum/test_received_snapshots.py::"
 
 ARCHIVES: Final = (
+    Mutant(
+        "archive-epochs-per-segment",
+        "the first batch of a segment has no lower epoch than the one before it, which lies in another",
+        "snapshots/segments.py",
+        "scan_segment(segment, first, self._cleaned_end, epoch)",
+        "scan_segment(segment, first, self._cleaned_end)",
+        (READING + "test_an_epoch_that_changed_at_the_edge_of_a_segment_is_named",),
+    ),
     Mutant(
         "archive-damage-cut",
         "a changed batch that the journal has no more is kept, with what lies behind it",

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from fencepost.records.batch_layout import LEADER_EPOCH_AT
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Log
 from fencepost.snapshots.archive import Archive
-from fencepost.snapshots.segments import TornTail
+from fencepost.snapshots.segments import EpochFell, TornTail
 from tests.snapshots.archives import ALL, BATCH_BYTES, batch, filled, flip, offsets, opened, segment
 from tests.together import table
 
@@ -43,6 +44,26 @@ class TestReading:
         archive.close()
         with pytest.raises(
             CorruptData, match=f"position {2 * BATCH_BYTES}: a batch of epoch 4 follows one of epoch 5"
+        ):
+            list(Archive.read_only(tmp_path, Log.METADATA).read())
+
+    @table(("base", "number", "bit"), [(4, 3, 27), (4, 3, 1), (4, 0, 0), (0, 3, 2)])
+    def test_an_epoch_that_changed_at_the_edge_of_a_segment_is_named(
+        self, tmp_path: Path, base: int, number: int, bit: int
+    ) -> None:
+        """The last batch, or the first: no CRC covers an epoch, and what tells lies in the other segment."""
+        archive = opened(tmp_path)
+        for offset in range(12):
+            archive.append(batch(offset, epoch=1))
+        archive.close()
+        path = segment(tmp_path, base)
+        content = bytearray(path.read_bytes())
+        content[number * BATCH_BYTES + LEADER_EPOCH_AT + 3 - bit // 8] ^= 1 << bit % 8
+        path.chmod(0o644)
+        path.write_bytes(content)
+        path.chmod(0o444)
+        with pytest.raises(
+            EpochFell, match=r"\d+\.log, position 0: a batch of epoch \d follows one of epoch"
         ):
             list(Archive.read_only(tmp_path, Log.METADATA).read())
 
