@@ -186,7 +186,7 @@ SMALL_FILES: Final = (
         "epochs-of-deleted-records-wanted",
         "where records were deleted the file of epochs may begin there",
         "broker/log/epoch_check.py",
-        "    first = _batch_at(segments, start) if epochs.begins[0] > start else None\n",
+        "    first = _batch_at(segments, start) if begin > start else None\n",
         "    first = _batch_at(segments, start)\n",
         (EPOCHS + "test_the_file_says_of_which_epoch_the_first_record_is_that_is_kept",),
     ),
