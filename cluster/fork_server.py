@@ -81,8 +81,9 @@ def run(
     directory: str,
     log: str,
     environment: dict[str, str],
+    module: str | None = None,
 ) -> None:
-    """What ``node_process.spawn`` gives its child, but for the new program."""
+    """What ``node_process.spawn`` gives its child, but for the new program. ``module``: whose main it is."""
     os.setsid()
     os.chdir(directory)
     if parent_ended():
@@ -92,7 +93,7 @@ def run(
     appended = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     for inherited, replacement in ((0, os.open(os.devnull, os.O_RDONLY)), (1, appended), (2, appended)):
         os.dup2(replacement, inherited)
-    main(arguments)
+    (importlib.import_module(module).main if module else main)(arguments)
 
 
 if __name__ == "__main__":

@@ -129,14 +129,27 @@ def spawn(command: Sequence[str], directory: Path, environment: dict[str, str]) 
     return forked_by(prepare(), command, directory, environment)
 
 
+def module(name: str, argument: str, directory: Path) -> subprocess.Popen[bytes]:
+    """A module's ``main([argument])``, run in a folder by a child of this process's server."""
+    return _forked(prepare(), [argument], directory, node_process.inherited(), module=name)
+
+
 def forked_by(
     server: Server, command: Sequence[str], directory: Path, environment: dict[str, str]
 ) -> subprocess.Popen[bytes]:
     """The command of a node, run by a child of a server."""
+    return _forked(server, command[len(INTERPRETER) + 1 :], directory, environment)
+
+
+def _forked(
+    server: Server, arguments: Sequence[str], directory: Path, environment: dict[str, str], **more: object
+) -> subprocess.Popen[bytes]:
+    folder = directory.absolute()
     return Forked(
         server,
-        command[len(INTERPRETER) + 1 :],
-        directory=str(directory.absolute()),
-        log=str((directory / node_process.LOG).absolute()),
+        arguments,
+        directory=str(folder),
+        log=str(folder / node_process.LOG),
         environment=environment,
+        **more,
     )

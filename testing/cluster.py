@@ -26,9 +26,9 @@ from fencepost.testing import reaper
 from fencepost.testing.async_cluster import AsyncCluster
 from fencepost.testing.cluster_failed import ClusterFailed
 from fencepost.testing.held_ports import HeldPorts
-from fencepost.testing.proxy import Proxies
+from fencepost.testing.proxies import Proxies
 from fencepost.testing.running import UNPICKLED, RunningCluster, fail, require_no_loop, text_of
-from fencepost.testing.tls import MUTUAL, TlsMode, files_of, proxy_ends, require_mode
+from fencepost.testing.tls import MUTUAL, TlsMode, files_of, node_keys, require_mode
 
 __tracebackhide__ = True  # a failing test is shown, and debugged, at its own line
 
@@ -37,6 +37,8 @@ FREE_MIN: Final = "disk.free.min.bytes"
 FREE_BYTES_MIN: Final = 1024 * 1024  # temporary folders may be small: /dev/shm of a container has 64 MiB
 PROXIED: Final = "PROXIED"
 PROXIED_PORT_OFFSET: Final = 400
+PROXY_PORT_OFFSET: Final = 500
+PROXY: Final = "proxy"
 
 Topics = Iterable[str] | Mapping[str, int]
 """Names, or names with their numbers of partitions (one, if it does not say)."""
@@ -147,23 +149,23 @@ class Cluster:
         if self._kept is None:
             undo.callback(shutil.rmtree, root, ignore_errors=True)
         undo.callback(_end, reaper.start(str(root), keep=self._kept is not None))
-        ports = HeldPorts(self._node_count, [PROXIED_PORT_OFFSET] if self._has_faults else [])
+        offsets = [PROXIED_PORT_OFFSET, PROXY_PORT_OFFSET] if self._has_faults else []
+        ports = HeldPorts(self._node_count, offsets)
         undo.callback(ports.close)
         home = self._kept or root / "cluster"
         own, files = self._secured(home, ports.first)
-        proxies = self._proxies(ports.first, files, undo) if self._has_faults else None
-        if proxies is not None:
-            for node, lines in _proxied_listeners(ports.first, proxies.ports, by_tls=bool(self._tls)).items():
-                own[node] = _merged(own.get(node, []), lines)
-        running = RunningCluster(
-            local_cluster.create_cluster(
-                home, self._node_count, ports.first, self._overrides, own=own, files=files
-            ),
-            proxies,
-            files_of(self._tls, home),
+        if self._has_faults:
+            proxied = _proxied_listeners(ports.first, self._node_count, by_tls=bool(self._tls))
+            own = {node: _merged(own.get(node, []), lines) for node, lines in proxied.items()}
+        local = local_cluster.create_cluster(
+            home, self._node_count, ports.first, self._overrides, own=own, files=files
         )
+        proxies = self._proxies(home, ports.first, undo) if self._has_faults else None
+        running = RunningCluster(local, proxies, files_of(self._tls, home))
         undo.callback(running.kill_all)
         running.bring_up()
+        if proxies is not None:
+            proxies.await_ready()
         for name, partitions in self._topics.items():
             running.create_topic(name, partitions=partitions)
         return running
@@ -174,12 +176,18 @@ class Cluster:
         local_cluster.require_node_count(self._node_count)
         return secured(str(home), self._node_count, first_port, knows_clients=self._tls == MUTUAL)
 
-    def _proxies(self, first_port: int, files: Mapping[str, str], undo: contextlib.ExitStack) -> Proxies:
-        first = first_port + PROXIED_PORT_OFFSET
-        ends = proxy_ends(files, self._node_count) if self._tls else ()
-        proxies = Proxies([(HOST, first + node) for node in range(self._node_count)], ends)
-        proxies.start()
+    def _proxies(self, home: Path, first_port: int, undo: contextlib.ExitStack) -> Proxies:
+        nodes = range(self._node_count)
+        files = files_of(self._tls, home)
+        proxies = Proxies(
+            home / PROXY,
+            [first_port + PROXIED_PORT_OFFSET + node for node in nodes],
+            [first_port + PROXY_PORT_OFFSET + node for node in nodes],
+            keys=[] if files is None else node_keys(home, self._node_count),
+            authority=None if files is None else files.authority,
+        )
         undo.callback(proxies.close)
+        proxies.start()
         return proxies
 
 
@@ -199,11 +207,11 @@ def _merged(lines: Sequence[str], later: Sequence[str]) -> list[str]:
     return [f"{name}={value}" for name, value in settings.items()]
 
 
-def _proxied_listeners(first_port: int, proxy_ports: Sequence[int], *, by_tls: bool) -> dict[int, list[str]]:
+def _proxied_listeners(first_port: int, node_count: int, *, by_tls: bool) -> dict[int, list[str]]:
     """Each node's listener for clients that come by the proxy; nodes among themselves have their own."""
     found = {}
     direct, protocol = (CLIENTS, SSL) if by_tls else (PLAINTEXT, PLAINTEXT)
-    for index, proxy_port in enumerate(proxy_ports):
+    for index in range(node_count):
         listeners = {
             direct: first_port + index,
             PROXIED: first_port + PROXIED_PORT_OFFSET + index,
@@ -211,7 +219,7 @@ def _proxied_listeners(first_port: int, proxy_ports: Sequence[int], *, by_tls: b
         }
         found[index + 1] = [
             "listeners=" + ",".join(f"{name}://{HOST}:{port}" for name, port in listeners.items()),
-            f"advertised.listeners={PROXIED}://{HOST}:{proxy_port}",
+            f"advertised.listeners={PROXIED}://{HOST}:{first_port + PROXY_PORT_OFFSET + index}",
             "listener.security.protocol.map=" + ",".join(f"{name}:{protocol}" for name in listeners),
             f"inter.broker.listener.name={direct}",
         ]

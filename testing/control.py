@@ -7,7 +7,6 @@ Faults    have numbers from 1 on, in the order in which they were armed.
 
 import contextlib
 import json
-import socket
 import socketserver
 import threading
 from collections.abc import Callable, Mapping
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fencepost.settings.short_path import short_path
+from fencepost.testing.asking import QUESTION_BYTES_MAX, ask
 from fencepost.testing.cluster_failed import ClusterFailed
 from fencepost.testing.faults import Fault
 from fencepost.testing.running import RunningCluster, Which
@@ -23,7 +23,6 @@ SOCKET: Final = "faults.sock"
 VARIABLE: Final = "FENCEPOST_FAULTS"
 """Names the socket, for commands of the tests that ``fencepost fault run`` starts."""
 
-LINE_BYTES_MAX: Final = 1024 * 1024
 ANSWER_S_MAX: Final = 600.0  # above what any verb waits for
 
 
@@ -43,7 +42,7 @@ class Control:
         class Connection(socketserver.StreamRequestHandler):
             def handle(self) -> None:
                 with contextlib.suppress(OSError):  # it left
-                    line = self.rfile.readline(LINE_BYTES_MAX)
+                    line = self.rfile.readline(QUESTION_BYTES_MAX)
                     self.wfile.write(control.answer(line) + b"\n")
 
         class Server(socketserver.ThreadingUnixStreamServer):
@@ -154,14 +153,4 @@ class Control:
 
 def request(path: Path, verb: str, **words: object) -> Any:
     """What the control at ``path`` says. Raises ClusterFailed: it refused; OSError: none is there."""
-    with short_path(path) as short, socket.socket(socket.AF_UNIX) as asking:
-        asking.settimeout(ANSWER_S_MAX)
-        asking.connect(short)
-        asking.sendall(json.dumps({"verb": verb, "with": words}).encode() + b"\n")
-        line = asking.makefile("rb").readline(LINE_BYTES_MAX)
-    if not line:
-        raise ConnectionResetError("the cluster ended")
-    answer = json.loads(line)
-    if "error" in answer:
-        raise ClusterFailed(answer["error"])
-    return answer["said"]
+    return ask(path, verb, words, ANSWER_S_MAX)

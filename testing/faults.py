@@ -8,62 +8,54 @@
 Chosen    by API (``"EndTxn"``), and by ``match``: client_id, transactional_id, group or topic (also in a
           request that has the topic's id). Of several that fit the first that was armed counts.
 Times     None: until ``clear``, or to the end of its ``with`` block.
+Where     the proxies are a process of their own (testing/proxies.py): what is armed is in force on return,
+          and each method and property here asks that process. Once all are cleared, what is known stays.
 """
 
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
-import msgspec
-
+from fencepost.testing.armory import State
 from fencepost.testing.cluster_failed import ClusterFailed
 from fencepost.wire.dispatch import Api
 from fencepost.wire.registry import APIS
 from fencepost.wire.requests import ErrorCode
 
+__tracebackhide__ = True  # as in lease.py
+
 MATCHED: Final = ("client_id", "transactional_id", "group", "topic")
 FIRE_S_MAX: Final = 30.0
-_NAMES: Final = {
-    "transactional_id": "transactional_id",
-    "transactional_ids": "transactional_id",
-    "group_id": "group",
-    "group_ids": "group",
-    "group": "group",
-    "groups": "group",
-    "topic": "topic",
-    "topics": "topic",
-    "topic_id": "topic",
-    "name": "topic",
-    "names": "topic",
-}
-"""Attributes of requests, and what their text is."""
 
 Action = Literal["delay", "fail", "drop_answer", "disconnect"]
 
 
+class Ask(Protocol):
+    """A question to the process of the proxies. Raises ClusterFailed."""
+
+    def __call__(self, verb: str, *, waits_s: float = 0, **words: object) -> Any:
+        """``waits_s``: how long it may wait before it answers."""
+
+
 @dataclass(eq=False, kw_only=True)
 class Fault:
-    """One armed fault; a context manager that clears it. ``fired`` counts."""
+    """One armed fault; a context manager that clears it. Its methods raise ClusterFailed."""
 
+    number: int
     api: Api[Any, Any]
     action: Action
     match: Mapping[str, str]
-    topic_id: str | None = None
-    times: int | None = None
-    ms: float = 0
-    code: int = 0
-    fired: int = 0
-    _changed: threading.Condition = field(default_factory=threading.Condition)
-    _cleared: bool = False
+    times: int | None
+    detail: str
+    ask: Ask
+    _fired: int | None = None  # once it is known for good
 
     def __str__(self) -> str:
         """As a test would write it."""
-        detail = {"delay": f", {self.ms:g} ms", "fail": f", {self.code}"}.get(self.action, "")
-        chosen = "".join(f", {name}={value!r}" for name, value in self.match.items())
-        return f"{self.action}({self.api.name}{detail}{chosen}), fired {self.fired} times"
+        return f"{described(self.api, self.action, self.detail, self.match)}, fired {self.fired} times"
 
     def __enter__(self) -> "Fault":
         """It was armed when it was made."""
@@ -76,51 +68,55 @@ class Fault:
         self.clear()
 
     @property
+    def fired(self) -> int:
+        """How often."""
+        return self._state()[1]
+
+    @property
     def is_armed(self) -> bool:
         """It will fire for the next request that fits."""
-        return not self._cleared and (self.times is None or self.fired < self.times)
+        return self._state()[2]
 
     def clear(self) -> None:
         """It fires no more. May be called again."""
-        self._cleared = True
+        if self._fired is None:
+            self.ask("clear", number=self.number)
 
     def wait_fired(self, count: int = 1, *, timeout_s: float = FIRE_S_MAX) -> None:
         """Wait until it has fired so often. Raises ClusterFailed."""
-        with self._changed:
-            if not self._changed.wait_for(lambda: self.fired >= count, timeout_s):
-                raise ClusterFailed(f"after {timeout_s:g} s not {count} times: {self}")
+        if self._fired is None:
+            said = {"number": self.number, "count": count, "timeout_s": timeout_s}
+            fired = self.ask("wait", waits_s=timeout_s, **said)[1]
+        else:
+            fired = self._fired
+        if fired < count:
+            raise ClusterFailed(f"after {timeout_s:g} s not {count} times: {self}")
 
-    def fits(self, client_id: str | None, request: Any) -> bool:
-        """Whether a decoded request is one of those."""
-        if not self.match:
-            return True
-        said = {"client_id": {client_id}} | facts(request)
-        if self.topic_id is not None and self.topic_id in said.get("topic", ()):
-            said["topic"].add(self.match["topic"])
-        return all(value in said.get(name, ()) for name, value in self.match.items())
+    def settle(self, fired: int) -> None:
+        """It is over, and fired so often."""
+        self._fired = fired
 
-    def fire(self) -> bool:
-        """Count it. False: it is not armed any more."""
-        with self._changed:
-            if not self.is_armed:
-                return False
-            self.fired += 1
-            self._changed.notify_all()
-            return True
+    def _state(self) -> State:
+        if self._fired is not None:
+            return self.number, self._fired, False
+        number, fired, is_armed = self.ask("state", number=self.number)
+        return number, fired, is_armed
 
 
 class Faults:
     """``cluster.faults``. Each method arms a fault and returns it; ``times`` is None for ever."""
 
-    def __init__(self) -> None:
+    def __init__(self, ask: Ask) -> None:
         self.topic_id: Callable[[str], uuid.UUID | None] = lambda _name: None
-        self._all: list[Fault] = []
+        self._ask = ask
+        self._live: dict[int, Fault] = {}
+        self._one_at_a_time = threading.Lock()
 
     def delay(
         self, api: str, ms: float, *, match: Mapping[str, str] | None = None, times: int | None = None
     ) -> Fault:
         """The request reaches the node ``ms`` milliseconds later."""
-        return self._arm(api, "delay", match, times, ms=ms)
+        return self._arm(api, "delay", match, times, detail=f", {ms:g} ms", ms=ms)
 
     def fail(
         self,
@@ -132,7 +128,7 @@ class Faults:
     ) -> Fault:
         """The client is answered with this error (Kafka's number or name), and nothing is done."""
         number = _number_of(code) if isinstance(code, str) else int(code)
-        return self._arm(api, "fail", match, times, code=number)
+        return self._arm(api, "fail", match, times, detail=f", {number}", code=number)
 
     def drop_answer(
         self, api: str, *, match: Mapping[str, str] | None = None, times: int | None = None
@@ -148,15 +144,18 @@ class Faults:
 
     def clear(self) -> list[Fault]:
         """No fault is armed any more; returns those that were."""
-        armed = [each for each in self._all if each.is_armed]
-        for each in armed:
-            each.clear()
-        self._all = []
-        return armed
+        with self._one_at_a_time:
+            return self.settle(self._ask("clear_all")) if self._live else []
 
-    def of_key(self, key: int) -> list[Fault]:
-        """Those armed for an API key."""
-        return [each for each in self._all if each.api.key == key and each.is_armed]
+    def settle(self, states: Iterable[State]) -> list[Fault]:
+        """What became of all faults; returns those that were armed until then."""
+        left = []
+        for number, fired, was_armed in states:
+            fault = self._live.pop(number)
+            fault.settle(fired)
+            if was_armed:
+                left.append(fault)
+        return left
 
     def _arm(
         self,
@@ -165,49 +164,46 @@ class Faults:
         match: Mapping[str, str] | None,
         times: int | None,
         *,
+        detail: str = "",
         ms: float = 0,
         code: int = 0,
     ) -> Fault:
-        unknown = sorted(set(match or {}) - set(MATCHED))
+        matched = dict(match or {})
+        unknown = sorted(set(matched) - set(MATCHED))
         if unknown:
             raise ClusterFailed(f"match has no {', '.join(unknown)}; it has {', '.join(MATCHED)}")
         if times is not None and times < 1:
             raise ClusterFailed(f"times: expected 1 or more, or None, got {times}")
-        fault = Fault(api=_api_of(api), action=action, match=dict(match or {}), times=times, ms=ms, code=code)
-        self._all = [*(each for each in self._all if each.is_armed), fault]
-        return fault
+        chosen = _api_of(api)
+        topic_id = self.topic_id(matched["topic"]) if "topic" in matched else None
+        with self._one_at_a_time:
+            number = self._ask(
+                "arm",
+                key=chosen.key,
+                action=action,
+                text=described(chosen, action, detail, matched),
+                match=matched,
+                topic_id=None if topic_id is None else str(topic_id),
+                times=times,
+                ms=ms,
+                code=code,
+            )
+            self._live[number] = Fault(
+                number=number,
+                api=chosen,
+                action=action,
+                match=matched,
+                times=times,
+                detail=detail,
+                ask=self._ask,
+            )
+            return self._live[number]
 
 
-def facts(request: Any) -> dict[str, set[str | None]]:
-    """What a decoded request says of transactional ids, groups and topics."""
-    found: dict[str, set[str | None]] = {}
-    for what, text in _walk(request, None):
-        found.setdefault(what, set()).add(text)
-    return found
-
-
-def _walk(value: Any, what: str | None) -> Iterator[tuple[str, str]]:
-    if isinstance(value, str | uuid.UUID):
-        if what is not None:
-            yield what, str(value)
-    elif isinstance(value, bytes | bytearray | memoryview | int | float | None):
-        return
-    elif names := _fields(value):
-        for name in names:
-            yield from _walk(getattr(value, name), _NAMES.get(name, what))
-    elif isinstance(value, Mapping):
-        yield from _walk((*value.keys(), *value.values()), what)
-    elif isinstance(value, Iterable):
-        for each in value:
-            yield from _walk(each, what)
-
-
-def _fields(value: Any) -> tuple[str, ...]:
-    if isinstance(value, msgspec.Struct):
-        return value.__struct_fields__
-    if is_dataclass(value):
-        return tuple(each.name for each in fields(value))
-    return tuple(getattr(value, "_fields", ()))
+def described(api: Api[Any, Any], action: str, detail: str, match: Mapping[str, str]) -> str:
+    """A fault as a test would write it."""
+    chosen = "".join(f", {name}={value!r}" for name, value in match.items())
+    return f"{action}({api.name}{detail}{chosen})"
 
 
 def _api_of(name: str) -> Api[Any, Any]:

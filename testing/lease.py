@@ -21,11 +21,12 @@ from fencepost.testing.faults import Faults
 from fencepost.testing.running import RunningCluster
 from fencepost.testing.timeline import timeline
 from fencepost.testing.tls import MUTUAL
+from fencepost.testing.waiting import NOTICE_S
 from fencepost.wire.k20065_explain_transaction import FenceExplained
 
 __tracebackhide__ = True  # a failing test is shown, and debugged, at its own line
 
-OPTIONS: Final = ("nodes", "config", "tls", "kill", "every")
+OPTIONS: Final = ("nodes", "config", "tls", "kill", "every", "within")
 OF_A_CLUSTER: Final = {"nodes", "config", "tls"}
 EVERY_S: Final = 2.0
 WIDTH: Final = 100
@@ -91,9 +92,14 @@ class Lease:
             said = "\n".join(seen.sentences) or "none is open, and none was fenced"
         except ClusterFailed as unreachable:
             seen, said = _Seen(), f"not known: {unreachable}"
+        try:
+            proxies = self.cluster.proxies
+            requests = [] if proxies is None else proxies.requests(self._began_s)
+        except ClusterFailed as unreachable:
+            requests, said = [], f"{said}\n{unreachable}"
         evidence = Evidence(
             began_s=self._began_s,
-            requests=self.cluster.requests(self._began_s),
+            requests=requests,
             fences=seen.fences,
             open=seen.open,
             events=[each for each in self.cluster.events if each[0] >= self._began_s],
@@ -143,8 +149,19 @@ class _Seen:
     open: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, kw_only=True)
+class RunningTest:
+    """``within_s``: of every test, where its marker says nothing; ``report``: a file for who waits."""
+
+    name: str
+    within_s: float | None
+    report: str
+
+
 @contextlib.contextmanager
-def leased(wanted: Mapping[str, Any], shared: Callable[[], RunningCluster]) -> Iterator[Lease]:
+def leased(
+    wanted: Mapping[str, Any], shared: Callable[[], RunningCluster], test: RunningTest
+) -> Iterator[Lease]:
     """A lease of the session's cluster, or of the test's own one. Raises ClusterFailed for a wrong marker."""
     unknown = sorted(set(wanted) - set(OPTIONS))
     if unknown:
@@ -159,8 +176,13 @@ def leased(wanted: Mapping[str, Any], shared: Callable[[], RunningCluster]) -> I
             cluster = shared()
             stack.callback(_whole, cluster)
         lease = Lease(cluster)
-        if cluster.has_faults:
+        if cluster.proxies is not None:
             stack.callback(_require_disarmed, lease)
+            within_s = wanted.get("within", test.within_s)
+            after_s, ends = (NOTICE_S, False) if within_s is None else (within_s, True)
+            stack.enter_context(cluster.proxies.watched(test.name, test.report, after_s, ends=ends))
+        elif "within" in wanted:
+            raise ClusterFailed("the marker's within= needs proxies, which tls='mutual' has not")
         if "kill" in wanted:
             stack.enter_context(Killer(cluster, wanted["kill"], every_s=wanted.get("every", EVERY_S)))
         yield lease

@@ -4,11 +4,14 @@
 ``fencepost``           for one test: that cluster, with names that no other test has; see testing/lease.py.
 ``@pytest.mark.fencepost(nodes=5, config={...})``       a cluster of the test's own.
 ``@pytest.mark.fencepost(kill="leader", every=2)``      the leader dies each 2 s while the test runs.
+``@pytest.mark.fencepost(within=60)``                   the run ends, with who waits, if it takes 60 s.
 Failing     tests get sections: the cause, what happened when, open and fenced transactions, the ends of logs.
 Cost        this module is loaded by every run of pytest; the rest by the first test that asks for it.
 """
 
 import contextlib
+import os
+import sys
 from collections.abc import Generator, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
@@ -21,22 +24,37 @@ if TYPE_CHECKING:
 
 MARKER = "fencepost"
 HELD: "pytest.StashKey[Lease]" = pytest.StashKey()
+STANDARD_ERROR: "pytest.StashKey[int]" = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--fencepost-nodes``."""
+    """``--fencepost-nodes``, ``--fencepost-within``."""
     group = parser.getgroup("fencepost", "clusters for tests of exactly-once")
     group.addoption(
         "--fencepost-nodes", type=int, default=3, metavar="N", help="nodes of the session's cluster (3)"
     )
+    group.addoption(
+        "--fencepost-within",
+        type=float,
+        metavar="SECONDS",
+        help="end the run if a test on a cluster takes longer, and say which clients wait for what",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The marker, for --strict-markers."""
+    """The marker, for --strict-markers; standard error as it is before it is captured."""
+    with contextlib.suppress(AttributeError, OSError, ValueError):
+        config.stash[STANDARD_ERROR] = os.dup(sys.stderr.fileno())
     config.addinivalue_line(
         "markers",
-        'fencepost(nodes=3, config={...}, kill="leader", every=2): which cluster the test has, and its lot',
+        'fencepost(nodes=3, config={...}, kill="leader", every=2, within=60): which cluster the test has',
     )
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Close what was opened."""
+    with contextlib.suppress(KeyError, OSError):
+        os.close(config.stash[STANDARD_ERROR])
 
 
 @pytest.fixture(scope="session")
@@ -54,11 +72,18 @@ def fencepost_cluster(request: pytest.FixtureRequest) -> "Iterator[RunningCluste
 def fencepost(request: pytest.FixtureRequest) -> "Iterator[Lease]":
     """A cluster for one test, with fresh names. At its end every node runs again."""
     _prepare()
-    from fencepost.testing.lease import leased
+    from fencepost.testing.lease import RunningTest, leased
+    from fencepost.testing.waiting import standard_error
 
     marker = request.node.get_closest_marker(MARKER)
     wanted = {} if marker is None else dict(marker.kwargs)
-    with _in_a_sentence(), leased(wanted, partial(request.getfixturevalue, "fencepost_cluster")) as lease:
+    test = RunningTest(
+        name=request.node.nodeid,
+        within_s=request.config.getoption("--fencepost-within"),
+        report=standard_error(request.config.stash.get(STANDARD_ERROR, 2)),
+    )
+    shared = partial(request.getfixturevalue, "fencepost_cluster")
+    with _in_a_sentence(), leased(wanted, shared, test) as lease:
         request.node.stash[HELD] = lease
         yield lease
 

@@ -1,9 +1,9 @@
-"""A proxy before each node, on threads of the test run: it passes frames on, and carries out faults.
+"""A proxy before each node: it passes frames on, and carries out faults. See proxy_process.py.
 
 Passed     a frame is passed on as it came, once it is whole; responses in the order of their requests. What
            is no frame of Kafka's passes as bytes from there on.
 Decoded    requests of an API for which a fault is armed, in the versions that wire/ knows; one of a newer
-           version passes, and is counted in ``unread``.
+           version passes.
 Kept       what was requested of transactions, and what became of it, in ``journal``.
 Addresses  clients are given the proxy's, by the node itself: it advertises them (testing/cluster.py).
 """
@@ -11,15 +11,15 @@ Addresses  clients are given the proxy's, by the node itself: it advertises them
 import asyncio
 import contextlib
 import struct
-import threading
+import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from fencepost.cluster.local_cluster import HOST
 from fencepost.records.invariant import CorruptData
-from fencepost.testing.faults import Fault, Faults
+from fencepost.testing.armory import Armory, Rule
 from fencepost.testing.journal import Answer, Journal, Request, answered
 from fencepost.wire.dispatch import Api
 from fencepost.wire.errors import error_for
@@ -37,7 +37,7 @@ from fencepost.wire.tls import Tls
 _LENGTH: Final = struct.Struct(">i")
 _PRODUCE: Final = 0
 CHUNK: Final = 64 * 1024
-START_S_MAX: Final = 10.0
+_CLIENT_ID: Final = slice(8, 10)  # of a request: its length, and then the text
 
 
 @dataclass(slots=True)
@@ -45,13 +45,15 @@ class _Pending:
     """A request whose answer the client waits for. ``answer``: there already, and waits for its turn."""
 
     correlation_id: int
-    dropped_by: Fault | None = None
+    dropped_by: Rule | None = None
     answer: bytes | None = None
     kept: Request | None = None  # in the journal
     version: int = 0
+    key: int = 0
+    came_s: float = field(default_factory=time.monotonic)
 
 
-class _Upstream(NamedTuple):
+class Upstream(NamedTuple):
     """A node, and the proxy's end of TLS towards it and its clients, if it speaks that."""
 
     node: int
@@ -59,99 +61,81 @@ class _Upstream(NamedTuple):
     tls: Tls | None
 
 
-class Proxies:
-    """One listening address for each upstream one, served by a thread. ``ports`` are in their order."""
+class Waiting(NamedTuple):
+    """A request that has no answer yet."""
 
-    def __init__(self, upstreams: Sequence[tuple[str, int]], ends: Sequence[Tls] = ()) -> None:
-        """``ends``: where the upstreams speak TLS, each one's end of it."""
-        self.faults = Faults()
+    client_id: str
+    node: int
+    key: int
+    for_s: float
+
+
+class Proxy:
+    """One listening port for each upstream."""
+
+    def __init__(self) -> None:
+        self.armory = Armory()
         self.journal = Journal()
-        self._upstreams = upstreams
-        self._ends: Sequence[Tls | None] = ends or (None,) * len(upstreams)
-        self._loop = asyncio.new_event_loop()
-        self._ready = threading.Event()
-        self._connections: set[_Connection] = set()
-        self._thread = threading.Thread(target=self._serve, name="fencepost-proxy", daemon=True)
-        self.ports: list[int] = []
-        self.unread = 0
+        self._connections: dict[_Connection, asyncio.Task[None] | None] = {}
+        self._servers: list[asyncio.Server] = []
 
-    def start(self) -> None:
-        """Listen; ``ports`` is there on return."""
-        self._thread.start()
-        if not self._ready.wait(START_S_MAX) or len(self.ports) != len(self._upstreams):
-            raise OSError(f"the proxy could not listen on {HOST}")
-
-    def close(self) -> None:
-        """Close every connection and listener."""
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-
-    def _serve(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        try:
-            self._loop.run_until_complete(self._listen())
-            self._ready.set()
-            self._loop.run_forever()
-            self._loop.run_until_complete(self._end())
-        finally:
-            self._ready.set()
-            self._loop.close()
-
-    async def _listen(self) -> None:
-        self._servers = []
-        each = zip(self._upstreams, self._ends, strict=True)
-        for upstream in [_Upstream(node, *of) for node, of in enumerate(each, start=1)]:
+    async def listen(self, upstreams: Sequence[Upstream], ports: Sequence[int]) -> None:
+        """Accept connections at these ports. Raises OSError."""
+        for upstream, port in zip(upstreams, ports, strict=True):
 
             async def accept(
                 reader: asyncio.StreamReader,
                 writer: asyncio.StreamWriter,
-                upstream: _Upstream = upstream,
+                upstream: Upstream = upstream,
             ) -> None:
                 await self._accepted(reader, writer, upstream)
 
             shown = None if upstream.tls is None else upstream.tls.server("none")
-            server = await asyncio.start_server(accept, HOST, 0, limit=CHUNK, ssl=shown)
-            self._servers.append(server)
-            self.ports.append(int(server.sockets[0].getsockname()[1]))
+            self._servers.append(await asyncio.start_server(accept, HOST, port, limit=CHUNK, ssl=shown))
 
     async def _accepted(
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        upstream: _Upstream,
+        upstream: Upstream,
     ) -> None:
         connection = _Connection(self, reader, writer, upstream.node)
-        self._connections.add(connection)
+        self._connections[connection] = asyncio.current_task()
         try:
             await connection.serve(upstream)
         finally:
-            self._connections.discard(connection)
+            del self._connections[connection]
 
-    async def _end(self) -> None:
+    async def end(self) -> None:
+        """Close every connection and listener."""
         for server in self._servers:
             server.close()
+        tasks = [each for each in self._connections.values() if each is not None]
         for connection in list(self._connections):
             connection.abort()
-        tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def fault_for(self, frame: bytes) -> tuple[Fault | None, Api[Any, Any] | None, Any]:
+    def waiting(self) -> list[Waiting]:
+        """Requests that have no answer yet, the oldest first."""
+        found = [each for connection in self._connections for each in connection.waiting()]
+        return sorted(found, key=lambda each: -each.for_s)
+
+    def fault_for(self, frame: bytes) -> tuple[Rule | None, Api[Any, Any] | None, Any]:
         """The first armed fault that fits a request, with what is needed to answer it; it has fired."""
         api = APIS.get(int.from_bytes(frame[:2], "big"))
-        armed = [] if api is None else self.faults.of_key(api.key)
+        armed = [] if api is None else self.armory.of_key(api.key)
         if api is None or not armed:
             return None, None, None
         try:
             header, request = _decoded(api, frame)
         except (CorruptData, ApiError):
-            self.unread += 1
             return None, None, None
-        for fault in armed:
-            if fault.fits(header.client_id, request) and fault.fire():
-                return fault, api, request
+        for rule in armed:
+            if rule.fits(header.client_id, request):
+                self.armory.fire(rule)
+                return rule, api, request
         return None, None, None
 
 
@@ -159,17 +143,18 @@ class _Connection:
     """A client's connection, and its own one to the node."""
 
     def __init__(
-        self, proxies: Proxies, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, node: int
+        self, proxy: Proxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, node: int
     ) -> None:
-        self._proxies = proxies
+        self._proxy = proxy
         self._node = node
+        self._client_id = ""
         self._reader = reader
         self._writer = writer
         self._pending: deque[_Pending] = deque()
         self._raw = False
         self._upstream: asyncio.StreamWriter | None = None
 
-    async def serve(self, upstream: _Upstream) -> None:
+    async def serve(self, upstream: Upstream) -> None:
         """Until either side ends."""
         with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
             answers, self._upstream = await asyncio.open_connection(
@@ -205,10 +190,16 @@ class _Connection:
             if writer is not None:
                 writer.transport.abort()
 
+    def waiting(self) -> list[Waiting]:
+        """Requests of this connection that have no answer yet."""
+        now_s = time.monotonic()
+        return [Waiting(self._client_id, self._node, each.key, now_s - each.came_s) for each in self._pending]
+
     async def _requests(self, upstream: asyncio.StreamWriter) -> None:
         while (frame := await self._frame(self._reader, upstream)) is not None:
-            kept = self._proxies.journal.add(self._node, frame)
-            fault, api, request = self._proxies.fault_for(frame)
+            self._client_id = self._client_id or _client_id(frame)
+            kept = self._proxy.journal.add(self._node, frame)
+            fault, api, request = self._proxy.fault_for(frame)
             if fault is not None and api is not None:
                 if kept is not None:
                     _fault_on(kept, fault)
@@ -220,8 +211,8 @@ class _Connection:
             correlation_id = int.from_bytes(frame[4:8], "big", signed=True)
             if not _is_unanswered(frame):
                 dropped = fault if fault is not None and fault.action == "drop_answer" else None
-                version = int.from_bytes(frame[2:4], "big")
-                self._pending.append(_Pending(correlation_id, dropped, kept=kept, version=version))
+                key, version = int.from_bytes(frame[:2], "big"), int.from_bytes(frame[2:4], "big")
+                self._pending.append(_Pending(correlation_id, dropped, None, kept, version, key))
             if fault is not None and fault.action == "delay":
                 await asyncio.sleep(fault.ms / 1000)
             upstream.write(_LENGTH.pack(len(frame)) + frame)
@@ -280,7 +271,7 @@ class _Connection:
         return None
 
 
-def _fault_on(kept: Request, fault: Fault) -> None:
+def _fault_on(kept: Request, fault: Rule) -> None:
     """What the client gets of a request that a fault hit, as far as that is known already."""
     if fault.action == "delay":
         kept.delayed_ms = fault.ms
@@ -297,6 +288,12 @@ def _decoded(api: Api[Any, Any], frame: bytes) -> tuple[RequestHeader, Any]:
         raise CorruptData(f"{api.name} of version {version}; known are {api.versions}")
     header, start = parse_request_header(frame, flexible=version >= api.flexible_from)
     return header, api.decode_request(version, memoryview(frame)[start:])
+
+
+def _client_id(frame: bytes) -> str:
+    """Of a request; empty if it has none."""
+    length = int.from_bytes(frame[_CLIENT_ID], "big", signed=True)
+    return frame[_CLIENT_ID.stop : _CLIENT_ID.stop + max(0, length)].decode("utf-8", "replace")
 
 
 def _is_unanswered(frame: bytes) -> bool:

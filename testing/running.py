@@ -22,9 +22,8 @@ from fencepost.cluster.target import brokers_of, controllers_of
 from fencepost.records.types import NodeId
 from fencepost.testing.cluster_failed import ClusterFailed
 from fencepost.testing.faults import Faults
-from fencepost.testing.journal import Request
 from fencepost.testing.node_faults import NodeFaults
-from fencepost.testing.proxy import Proxies
+from fencepost.testing.proxies import Proxies
 from fencepost.testing.reading import read_topic
 from fencepost.testing.tls import TlsFiles
 from fencepost.wire.requests import ListedGroup, ListedTransaction
@@ -350,9 +349,10 @@ class RunningCluster:
     def _happened(self, what: str) -> None:
         self.events.append((time.time(), what))
 
-    def requests(self, since_s: float) -> list[Request]:
-        """What clients requested of transactions since then, as the proxies saw it."""
-        return [] if self._proxies is None else self._proxies.journal.since(since_s)
+    @property
+    def proxies(self) -> Proxies | None:
+        """Those that requests of clients go through, if there are faults."""
+        return self._proxies
 
     def ask(self, question: Callable[[Admin], Awaitable[T]]) -> T:
         """What an admin client finds out: ``cluster.ask(Admin.list_topics)``. Raises ClusterFailed."""

@@ -5,13 +5,11 @@ Faults   of requests need a proxy that ends TLS, towards clients with the node's
          client would be the proxy to the nodes, so both together are refused.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
 from fencepost.cluster.console import WrongUsage
-from fencepost.wire.tls import Tls, TlsSettings
 
 TlsMode = bool | Literal["mutual"]
 MUTUAL: Final = "mutual"
@@ -48,11 +46,6 @@ def files_of(mode: TlsMode, directory: Path) -> TlsFiles | None:
     return TlsFiles(directory / "tls" / "ca.pem", key, directory / "clients" / "client.properties")
 
 
-def proxy_ends(files: Mapping[str, str], node_count: int) -> list[Tls]:
-    """The proxy before each node shows the node's own certificate, and trusts the authority."""
-    ends = []
-    for node in range(1, node_count + 1):
-        text = files[f"tls/node-{node}.pem"]
-        at = text.index("-----BEGIN CERTIFICATE")
-        ends.append(Tls(TlsSettings(key=text[:at], chain=text[at:], trusted=files["tls/ca.pem"])))
-    return ends
+def node_keys(directory: Path, node_count: int) -> list[Path]:
+    """The private key and certificate of each node, which the proxy before it shows as well."""
+    return [directory / "tls" / f"node-{node}.pem" for node in range(1, node_count + 1)]

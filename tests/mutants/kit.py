@@ -5,6 +5,8 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 PROXY: Final = "tests/testing/test_proxy.py::"
+PROXIES: Final = "tests/testing/test_proxies.py::"
+LEASE: Final = "tests/testing/test_lease.py::"
 PORTS: Final = "tests/testing/test_held_ports.py::"
 CHECK: Final = "tests/testing/test_exactly_once.py::"
 CAUSES: Final = "tests/testing/test_causes.py::"
@@ -112,7 +114,7 @@ KIT_MUTANTS: Final = (
     Mutant(
         "fault-without-match",
         "a fault hits the requests that fit alone",
-        "testing/faults.py",
+        "testing/armory.py",
         "        return all(value in said.get(name, ()) for name, value in self.match.items())\n",
         "        return True\n",
         (PROXY + "test_only_what_fits_is_hit",),
@@ -120,10 +122,66 @@ KIT_MUTANTS: Final = (
     Mutant(
         "fault-fires-for-ever",
         "a fault fires as often as it was asked to",
-        "testing/faults.py",
-        "        return not self._cleared and (self.times is None or self.fired < self.times)\n",
-        "        return not self._cleared\n",
+        "testing/armory.py",
+        "        return not self.is_cleared and (self.times is None or self.fired < self.times)\n",
+        "        return not self.is_cleared\n",
         (PROXY + "test_a_refusal_is_the_tests_and_the_node_never_sees_the_request",),
+    ),
+    Mutant(
+        "topic-by-name-alone",
+        "a fault that names a topic hits requests that have its id",
+        "testing/faults.py",
+        '        topic_id = self.topic_id(matched["topic"]) if "topic" in matched else None\n',
+        "        topic_id = None\n",
+        (PROXY + "test_a_topic_is_matched_by_its_id_as_well",),
+    ),
+    Mutant(
+        "proxies-outlive-the-test",
+        "the process of the proxies ends with the test's, also where what forked it is gone",
+        "testing/proxy_process.py",
+        '            if verb in ("hold", "close"):\n',
+        '            if verb == "close":\n',
+        (PROXIES + "test_the_process_ends_with_the_connection_that_its_test_holds",),
+    ),
+    Mutant(
+        "any-fault-wakes",
+        "who waits for a fault waits until that one has fired so often",
+        "testing/armory.py",
+        "                while rule.fired < count:\n",
+        "                if rule.fired < count:\n",
+        (PROXY + "test_a_fault_is_waited_for_until_it_has_fired_so_often",),
+    ),
+    Mutant(
+        "no-answer-waited-for",
+        "proxies that do not answer are an error",
+        "testing/proxies.py",
+        "        except TimeoutError:\n            raise ClusterFailed(",
+        "        except ZeroDivisionError:\n            raise ClusterFailed(",
+        (PROXIES + "test_an_answer_that_does_not_come_is_an_error",),
+    ),
+    Mutant(
+        "counts-lost-with-the-proxies",
+        "how often a fault fired is known after its cluster ended",
+        "testing/proxies.py",
+        "            self.faults.settle(states)\n",
+        "",
+        (PROXIES + "test_who_waits_for_a_fault_keeps_no_other_waiting",),
+    ),
+    Mutant(
+        "left-armed-is-fine",
+        "a fault that a test leaves armed fails it",
+        "testing/lease.py",
+        "    if left and not lease.has_failed:\n",
+        "    if False:\n",
+        (LEASE + "test_a_fault_that_is_left_armed_fails_the_test",),
+    ),
+    Mutant(
+        "stuck-run-goes-on",
+        "a test that may take so long and takes longer ends its run",
+        "testing/waiting.py",
+        "    if watched.ends:\n        with contextlib",
+        "    if False:\n        with contextlib",
+        ("tests/testing/test_waiting.py::test_the_run_is_ended_if_that_was_asked_for",),
     ),
     Mutant(
         "testing-beside-others",

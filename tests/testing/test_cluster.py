@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 ABANDONED = """
 import os, sys, time
 from fencepost.testing import Cluster
-with Cluster(nodes=2) as cluster:
+with Cluster(nodes=2, faults=True) as cluster:
     if sys.argv[1] == "fork" and os.fork() == 0:
         time.sleep(600)  # a child that has the pipe to the reaper, too
     print(cluster.directory.parent, os.getpid(), flush=True)
@@ -169,7 +169,7 @@ def test_a_test_run_that_is_killed_leaves_neither_process_nor_folder(how: str) -
     )
     assert run.stdout is not None
     folder, pid = run.stdout.readline().split()
-    assert len(started_with(folder)) == 2
+    assert len(started_with(folder)) == 3, "two nodes, and the process of the proxies"
     os.kill(int(pid), signal.SIGKILL)
     run.wait()
     run.stdout.close()

@@ -15,7 +15,9 @@ from fencepost.cli.documents.catalogue import DOCUMENTS
 from fencepost.testing.cluster_failed import ClusterFailed
 from fencepost.testing.control import SOCKET, VARIABLE, Control, request
 from fencepost.testing.faults import Faults
+from fencepost.testing.proxy_process import Process
 from tests.harness.command import Result, contents, here
+from tests.testing.here import asked_here
 
 Capture = pytest.CaptureFixture[str]
 
@@ -26,7 +28,9 @@ class Stub:
     node_ids = (1, 2)
 
     def __init__(self) -> None:
-        self.faults = Faults()
+        process = Process()
+        self.armory = process.proxy.armory
+        self.faults = Faults(asked_here(process))
         self.done: list[tuple[Any, ...]] = []
         self.directory, self.bootstrap = Path(), ""
 
@@ -72,11 +76,11 @@ def test_a_fault_is_armed_listed_waited_for_and_cleared(path: Path, stub: Stub, 
         "is_armed": True,
         "text": "fail(EndTxn, 16, transactional_id='app'), fired 0 times",
     }
-    (by_number,) = stub.faults.of_key(26)
+    (by_number,) = stub.armory.of_key(26)
     assert (by_number.action, by_number.code, by_number.match) == ("fail", 16, {"transactional_id": "app"})
     late = fault(capsys, "wait", 1, "--timeout", 0)
     assert (late.status, "after 0 s not 1 times" in late.stderr) == (1, True)
-    by_number.fire()
+    stub.armory.fire(by_number)
     assert contents(fault(capsys, "wait", 1).stdout)[0]["fired"] == 1
     for words_of in (("delay", "Fetch", 20.5), ("drop-answer", "Produce"), ("disconnect", "Produce")):
         assert fault(capsys, *words_of).status == 0

@@ -1,6 +1,7 @@
 """The pytest plugin, as an application's tests use it: pytest runs in a process of its own."""
 
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -31,6 +32,18 @@ def test_names_are_fresh_and_the_cluster_is_whole(fencepost, fencepost_cluster):
     assert {fencepost_cluster.status(each) for each in fencepost_cluster.node_ids} == {"running"}
     assert fencepost.read(fencepost.topic("orders")) == []
     assert len(fencepost.cluster.node_ids) == 2
+
+def test_a_topic_is_matched_in_requests_that_have_its_id(fencepost):
+    from confluent_kafka import Consumer, TopicPartition
+    topic, other = fencepost.topic("orders"), fencepost.topic("bills")
+    lost = fencepost.faults.disconnect("Fetch", match={"topic": topic}, times=1)
+    with fencepost.faults.disconnect("Fetch", match={"topic": other}) as never:
+        consumer = Consumer({"bootstrap.servers": fencepost.bootstrap, "group.id": topic})
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        consumer.poll(0)
+        lost.wait_fired()
+        consumer.close()
+        assert never.fired == 0
 
 @pytest.mark.fencepost(nodes=1, config={"num.partitions": 5})
 def test_a_cluster_of_its_own(fencepost):
@@ -63,6 +76,25 @@ def test_reads_what_is_not_there(fencepost):
 
 def test_finds_one_that_is_lost(fencepost):
     fencepost.assert_exactly_once([b"order"], fencepost.topic("orders"))
+"""
+
+STUCK = """
+import ctypes, threading
+from confluent_kafka import Producer
+import pytest
+
+@pytest.mark.fencepost(within=4)
+def test_waits_in_a_library_that_keeps_the_lock(fencepost):
+    topic, name = fencepost.topic("orders"), fencepost.name("app")
+    settings = {"bootstrap.servers": fencepost.bootstrap, "client.id": "shop"}
+    producer = Producer({**settings, "transactional.id": name})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, b"order")
+    late = fencepost.faults.delay("EndTxn", 600_000, match={"transactional_id": name})
+    threading.Thread(target=producer.commit_transaction, daemon=True).start()
+    late.wait_fired()
+    ctypes.PyDLL(None).pause()
 """
 
 
@@ -116,7 +148,7 @@ def test_right_applications_pass_while_leaders_die_and_failing_tests_are_explain
     for name, text in zip(("shop", "test_shop"), blocks("how-to-outbox.md"), strict=True):
         (tmp_path / f"{name}.py").write_text(text)
     done = run_pytest(tmp_path, WITH_PYTEST + RIGHT, "--fencepost-nodes", "2")
-    assert re.search("\n3 failed, 15 passed,.* 2 errors", done.stdout), done.stdout + done.stderr
+    assert re.search("\n3 failed, 16 passed,.* 2 errors", done.stdout), done.stdout + done.stderr
     assert "ClusterFailed: topic 'not-there': UNKNOWN_TOPIC_OR_PARTITION" in done.stdout
     assert "NotExactlyOnce: not exactly once: 1 went in, 0 came out" in done.stdout
     inside = re.findall(r"^\S*(?:testing|client)/\w+\.py:\d+: ", done.stdout, re.MULTILINE)
@@ -127,7 +159,17 @@ def test_right_applications_pass_while_leaders_die_and_failing_tests_are_explain
     assert "'forgetful' still has an open transaction: producer" in done.stdout
     assert "fencepost: node 1, running" in done.stdout
     assert "left armed by the test: disconnect(Produce), fired 0 times" in done.stdout
-    assert "the marker fencepost has no killl; it has nodes, config, tls, kill, every" in done.stdout
+    assert "the marker fencepost has no killl; it has nodes, config, tls, kill, every, within" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_test_that_does_not_end_ends_the_run_and_names_who_waits(tmp_path: Path) -> None:
+    done = run_pytest(tmp_path, STUCK, "--fencepost-nodes", "1")
+    assert done.returncode == -signal.SIGABRT, done.stdout + done.stderr
+    assert "test_app.py::test_waits_in_a_library_that_keeps_the_lock has not ended after 4 s" in done.stderr
+    assert re.search(r"client 'shop' waits for node 1: EndTxn, for \d", done.stderr), done.stderr
+    assert re.search(r"armed: delay\(EndTxn, 600000 ms, .*fired 1 times", done.stderr), done.stderr
+    assert re.search(r"Fatal Python error: Aborted(.|\n)*test_app.py.*line 17", done.stderr), done.stderr
 
 
 @pytest.mark.slow

@@ -3,23 +3,33 @@
 import asyncio
 import struct
 import time
+import uuid
 from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import pytest
 
-from fencepost.records.types import ProducerId
+from fencepost.testing.armory import facts
 from fencepost.testing.cluster_failed import ClusterFailed
-from fencepost.testing.faults import Faults, facts
+from fencepost.testing.faults import Faults
 from fencepost.testing.journal import Answer
-from fencepost.testing.proxy import Proxies
-from fencepost.wire.connection import Connection, ConnectionLost
+from fencepost.testing.proxy_process import Process
+from fencepost.wire.connection import ConnectionLost
 from fencepost.wire.k18_api_versions import API_VERSIONS
 from fencepost.wire.k26_end_txn import END_TXN
 from fencepost.wire.registry import APIS
-from fencepost.wire.requests import ApiError, EndTxn, ErrorCode
+from fencepost.wire.requests import ApiError, ErrorCode
+from tests.ports import free_port
+from tests.testing import conversation
+from tests.testing.conversation import COMMIT
+from tests.testing.here import ProxyHere, asked_here
 from tests.testing.scripted_node import ScriptedNode
 
-COMMIT = EndTxn("app", ProducerId(7), 3, committed=True)
+
+class FetchedTopic(NamedTuple):
+    """As requests of new versions name a topic."""
+
+    topic_id: uuid.UUID
 
 
 class Bench:
@@ -27,12 +37,11 @@ class Bench:
 
     def __init__(self) -> None:
         self.node = ScriptedNode()
-        self.proxies = Proxies([("127.0.0.1", self.node.port)])
-        self.faults = self.proxies.faults
-        self.proxies.start()
+        self.proxy = ProxyHere(self.node.port, free_port())
+        self.faults = self.proxy.faults
 
     def close(self) -> None:
-        self.proxies.close()
+        self.proxy.close()
         self.node.close()
 
 
@@ -44,16 +53,7 @@ def bench() -> Iterator[Bench]:
 
 
 def ask(bench: Bench, *, client: str = "c") -> object:
-    async def once() -> object:
-        connection = await Connection.open(
-            "127.0.0.1", bench.proxies.ports[0], client_id=client, timeout_s=10
-        )
-        try:
-            return await connection.call(END_TXN, COMMIT, timeout_s=10)
-        finally:
-            connection.close()
-
-    return asyncio.run(once())
+    return conversation.ask(bench.proxy.port, client=client)
 
 
 def test_without_a_fault_all_passes(bench: Bench) -> None:
@@ -118,7 +118,7 @@ def test_answers_keep_the_order_of_requests(bench: Bench) -> None:
     """Java's client ends a connection whose answers come in another order."""
 
     async def pipelined() -> list[int]:
-        reader, writer = await asyncio.open_connection("127.0.0.1", bench.proxies.ports[0])
+        reader, writer = await asyncio.open_connection("127.0.0.1", bench.proxy.port)
         bench.node.hold = True
         version_0 = [
             (API_VERSIONS.key, b""),
@@ -153,7 +153,7 @@ def test_what_became_of_each_request_is_kept(bench: Bench) -> None:
         ask(bench)
     with faults.delay("EndTxn", 1):
         ask(bench)
-    kept = bench.proxies.journal.since(0)
+    kept = bench.proxy.requests()
     assert {(each.api, each.transactional_id, each.pair, each.client_id) for each in kept} == {
         ("EndTxn", "app", (7, 3), "c")
     }
@@ -166,29 +166,50 @@ def test_what_became_of_each_request_is_kept(bench: Bench) -> None:
     ]
 
 
+def test_a_fault_is_waited_for_until_it_has_fired_so_often() -> None:
+    async def story() -> None:
+        process = Process()
+        armed: dict[str, Any] = {"action": "delay", "text": "", "match": {}, "topic_id": None, "times": None}
+        first = await process.answer("arm", {"key": 26, **armed, "ms": 0, "code": 0})
+        second = await process.answer("arm", {"key": 0, **armed, "ms": 0, "code": 0})
+        waiting = asyncio.ensure_future(
+            process.answer("wait", {"number": first, "count": 1, "timeout_s": 60})
+        )
+        for number, is_over in ((second, False), (first, True)):
+            await asyncio.sleep(0)
+            armory = process.proxy.armory
+            armory.fire(next(each for each in armory.armed() if each.number == number))
+            for _ in range(3):
+                await asyncio.sleep(0)
+            assert waiting.done() == is_over
+        assert await waiting == (first, 1, True)
+
+    asyncio.run(story())
+
+
 def test_a_request_whose_connection_ends_has_lost_its_answer(bench: Bench) -> None:
     """Also while a fault delays it."""
 
     async def leave() -> None:
-        _, writer = await asyncio.open_connection("127.0.0.1", bench.proxies.ports[0])
+        _, writer = await asyncio.open_connection("127.0.0.1", bench.proxy.port)
         body = END_TXN.encode_request(0, COMMIT)
         head = struct.pack(">hhih", END_TXN.key, 0, 1, -1)
         writer.write(struct.pack(">i", len(head) + len(body)) + head + body)
         await asyncio.to_thread(delayed.wait_fired)
-        assert [each.answer for each in bench.proxies.journal.since(0)] == [Answer.WAITING]
+        assert [each.answer for each in bench.proxy.requests()] == [Answer.WAITING]
         writer.close()
 
     with bench.faults.delay("EndTxn", 60_000) as delayed:
         asyncio.run(leave())
-        bench.proxies.close()
-    assert [each.answer for each in bench.proxies.journal.since(0)] == [Answer.LOST]
+        bench.proxy.close()
+    assert [each.answer for each in bench.proxy.requests()] == [Answer.LOST]
 
 
 @pytest.mark.parametrize("text", [b"\x16\x03\x01 a handshake of TLS", b"\0\0\0\7abc"], ids=["tls", "short"])
 @pytest.mark.parametrize("after_a_frame", [False, True])
 def test_what_is_not_kafkas_passes_as_bytes(bench: Bench, after_a_frame: bool, text: bytes) -> None:
     async def raw() -> bytes:
-        reader, writer = await asyncio.open_connection("127.0.0.1", bench.proxies.ports[0])
+        reader, writer = await asyncio.open_connection("127.0.0.1", bench.proxy.port)
         if after_a_frame:  # then the proxy waits for the node's next frame already
             head = struct.pack(">hhih", API_VERSIONS.key, 0, 1, -1)
             writer.write(struct.pack(">i", len(head)) + head)
@@ -203,7 +224,7 @@ def test_what_is_not_kafkas_passes_as_bytes(bench: Bench, after_a_frame: bool, t
 
 
 def test_what_cannot_be_armed_says_what_can() -> None:
-    faults = Faults()
+    faults = Faults(asked_here(Process()))
     with pytest.raises(ClusterFailed, match="no API is named 'Endtxn'; known are Produce, Fetch"):
         faults.delay("Endtxn", 1)
     with pytest.raises(ClusterFailed, match="no error is named 'LOADING'"):
@@ -215,6 +236,18 @@ def test_what_cannot_be_armed_says_what_can() -> None:
     fault = faults.disconnect("Produce")
     with pytest.raises(ClusterFailed, match="not 1 times: disconnect"):
         fault.wait_fired(timeout_s=0)
+
+
+def test_a_topic_is_matched_by_its_id_as_well() -> None:
+    process, known = Process(), uuid.uuid4()
+    armory, faults = process.proxy.armory, Faults(asked_here(process))
+    faults.topic_id = lambda name: known if name == "orders" else None
+    faults.disconnect("Fetch", match={"topic": "orders"})
+    faults.disconnect("Fetch", match={"topic": "bills"})
+    orders, bills = armory.of_key(1)
+    for topic_id, fits in ((known, True), (uuid.uuid4(), False)):
+        request = FetchedTopic(topic_id)
+        assert (orders.fits("c", request), bills.fits("c", request)) == (fits, False)
 
 
 def test_what_each_request_says_of_itself() -> None:

@@ -207,5 +207,5 @@ def test_a_start_that_is_cancelled_is_ended() -> None:
 
 def test_on_an_event_loop_there_are_the_same_methods() -> None:
     mine = {name for name in dir(RunningCluster) if not name.startswith("_")}
-    not_for_tests = {"bring_up", "kill_all", "requests"}
+    not_for_tests = {"bring_up", "kill_all", "proxies"}
     assert mine - not_for_tests == {name for name in dir(AsyncCluster) if not name.startswith("_")}

@@ -22,7 +22,7 @@ from confluent_kafka.cimpl import NewTopic
 from fencepost.cluster.console import table
 from fencepost.testing import Cluster
 from fencepost.testing.faults import Fault, Faults
-from fencepost.testing.proxy import Proxies
+from fencepost.testing.proxies import Proxies
 from tests.clients import kafka_broker
 from tests.clients.players import CONFLUENT, PLAYERS, CallFailed, NotHere, Player
 from tests.ports import free_port
@@ -71,7 +71,7 @@ def kafka(home: Path) -> Iterator[Stage]:
     """One node. Raises NotHere."""
     kafka_broker.fetch()
     behind = free_port()
-    proxies = Proxies([("127.0.0.1", behind)])
+    proxies = Proxies(home.parent / "proxy", [behind], [free_port()])
     proxies.start()
     node = kafka_broker.Broker(
         home, SETTINGS, node_id=1, port=free_port(), controllers={1: free_port()},
@@ -79,6 +79,7 @@ def kafka(home: Path) -> Iterator[Stage]:
     )  # fmt: skip
     try:
         node.start()
+        proxies.await_ready()
         yield Stage(f"Apache Kafka {kafka_broker.VERSION}", f"127.0.0.1:{proxies.ports[0]}", proxies.faults)
     finally:
         node.kill()
