@@ -140,6 +140,11 @@ def start(names: Sequence[str], directory: Path, output_format: str) -> None:
     cluster = open_cluster(directory)
     nodes = [named_node(cluster, name) for name in names]
     for node in nodes:
+        if node.status() == "stopped":
+            raise Failed(
+                f"node {node.node_id} is stopped by a signal; "
+                f"'fencepost kill {node.node_id} --signal CONT' lets it go on"
+            )
         if node.pid() is not None:
             raise Failed(f"node {node.node_id} is {node.status()} already (pid {node.pid()})")
     children = start_nodes(cluster, nodes)

@@ -162,7 +162,11 @@ def open_cluster(directory: Path) -> LocalCluster:
         return LocalCluster(directory, str(content["cluster_id"]), int(content["port"]), nodes)
     except ConfigError as error:  # says which file
         raise Unreadable(str(error)) from error
-    except (KeyError, TypeError, ValueError, OSError) as error:
+    except OSError as error:
+        raise Unreadable(
+            f"{error.filename or directory} cannot be read: {error.strerror}; {directory / CLUSTER} names it"
+        ) from error
+    except (KeyError, TypeError, ValueError) as error:
         raise Unreadable(f"{directory / CLUSTER} cannot be read: {error}") from error
 
 

@@ -196,6 +196,9 @@ def test_a_paused_leader_is_replaced_and_goes_on_as_a_follower(cluster: LocalClu
     paused = leader_of(cluster)
     said = in_process("kill", "leader", "--signal", "STOP", "--dir", cluster.directory)
     assert said.stdout.endswith("SIGSTOP; now stopped\n")
+    said = in_process("start", paused, "--dir", cluster.directory)
+    assert said.status == 1
+    assert f"'fencepost kill {paused} --signal CONT' lets it go on" in said.stderr
     assert in_process("health", "--timeout", 20, "--dir", cluster.directory).status == 0
     assert leader_of(cluster) != paused
     refused = in_process("up", "--detach", "--dir", cluster.directory)

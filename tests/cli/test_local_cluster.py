@@ -137,6 +137,15 @@ def test_half_a_cluster_is_unreadable(cluster: LocalCluster, content: str) -> No
         open_cluster(cluster.directory)
 
 
+def test_a_file_that_is_gone_is_named(cluster: LocalCluster) -> None:
+    gone = cluster.node(2).directory / "node.properties"
+    gone.unlink()
+    with pytest.raises(
+        Unreadable, match=f"^{gone} cannot be read: No such file or directory; .*{CLUSTER} names it$"
+    ):
+        open_cluster(cluster.directory)
+
+
 def test_an_unknown_node_is_answered_with_those_there_are(cluster: LocalCluster) -> None:
     with pytest.raises(WrongUsage, match=r"no node 4 in .*; its nodes are 1, 2, 3"):
         cluster.node(4)
