@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
+from fencepost.controller.producer_ids import PRODUCER_IDS
 from fencepost.controller.view import DELETED, KEY_BYTES_MAX, ImageHeader, Overlay, Table
 from fencepost.records.invariant import CorruptData, invariant
 from fencepost.records.logged import ENTRY_COST_MAX
@@ -29,7 +30,9 @@ V = TypeVar("V")
 R = TypeVar("R")
 
 SCAN_PAGE_ROWS: Final = 64
-CACHED_ROWS_MAX: Final = 50_000  # decoded rows kept in memory; past it the oldest goes
+CACHED_ROWS_MAX: Final = (
+    50_000  # decoded rows kept in memory; past it the oldest goes, but not the latest ids
+)
 _MISSING: Final = object()
 
 
@@ -139,7 +142,10 @@ class _Rows:
 
     def _remember(self, at: tuple[str, Any], value: Any) -> None:
         if len(self._cache) >= CACHED_ROWS_MAX:
-            self._cache.popitem(last=False)  # to free all of them takes 7 ms at least
+            oldest, kept = self._cache.popitem(last=False)  # to free all of them takes 7 ms at least
+            if oldest[0] == PRODUCER_IDS.name:  # from bytes that changed ids would be given out twice
+                self._cache[oldest] = kept
+                self._cache.popitem(last=False)
         self._cache[at] = value
 
 

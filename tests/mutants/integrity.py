@@ -185,4 +185,12 @@ INTEGRITY: Final = (
         "            pass\n",
         ("tests/snapshots/test_sums.py::test_the_sum_of_an_installed_image_is_that_of_its_rows",),
     ),
+    Mutant(
+        "integrity-latest-ids-read-again",
+        "the latest producer ids stay in memory, whatever became of their row",
+        "snapshots/image.py",
+        "            if oldest[0] == PRODUCER_IDS.name:",
+        "            if False:",
+        ("tests/snapshots/test_store.py::test_the_latest_producer_ids_are_not_read_again",),
+    ),
 )

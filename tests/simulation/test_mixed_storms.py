@@ -23,6 +23,12 @@ def test_seeds_of_one_kind() -> None:
     assert {kind_of(next(seeds)) for _ in range(4)} == {"bad node"}
 
 
+@pytest.mark.slow
+def test_a_leader_whose_row_of_producer_ids_is_gone_from_its_store_gives_none_out_twice() -> None:
+    """Its cache held three rows, and read that one again."""
+    assert weather_the_mixed(70076, 4.0).ledger.counts["store of a leader"]
+
+
 ACTS = {
     "flips": "flips",
     "tears": "tears",

@@ -14,10 +14,10 @@ from fencepost.controller.features import FEATURES, FeatureLevel
 from fencepost.controller.producer_ids import PRODUCER_IDS
 from fencepost.controller.view import KEY_BYTES_MAX, ImageHeader
 from fencepost.records.invariant import CorruptData, InvariantViolation
-from fencepost.records.types import ImageVersion, NodeId, Term
+from fencepost.records.types import ImageVersion, NodeId, ProducerId, Term
 from fencepost.snapshots.image import SCAN_PAGE_ROWS, _Rows, image_digest
 from fencepost.snapshots.reader import read_store
-from fencepost.snapshots.rows import Row
+from fencepost.snapshots.rows import Row, row_key
 from fencepost.snapshots.store import Store, StoreInUse
 from tests.controller.worlds import Step, allocated, histories, image, live_through, registered, rows
 from tests.examples import examples
@@ -270,6 +270,23 @@ def test_a_full_cache_loses_one_row_for_each_that_it_takes(
         *map(FeatureLevel, range(1, 6)),
         None,
     ]
+
+
+def test_the_latest_producer_ids_are_not_read_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever became of their row on the disk of a leader, and however many rows were read since."""
+    monkeypatch.setattr(fencepost.snapshots.image, "CACHED_ROWS_MAX", 3)
+    ids = producer_ids.ProducerIds(end=ProducerId(7000))
+    store.image.put(PRODUCER_IDS, 0, ids)
+    for version in range(1, 9):
+        store.image.put(FEATURES, f"f{version}", FeatureLevel(version))
+        store.image.header = header(version)
+        store.flush()
+    at = row_key(store.generation, PRODUCER_IDS.name, PRODUCER_IDS.encode_key(0))
+    assert store.txn.delete(at, db=store.image_db)
+    assert producer_ids.latest(store.image) == ids
+    rows = store.image._base
+    assert isinstance(rows, _Rows)
+    assert len(rows._cache) == 3
 
 
 def test_a_deleted_row_is_gone_from_the_cache_too(store: Store) -> None:
