@@ -3,10 +3,16 @@
 Topic id    partition.metadata names another topic than the directory's name; one that was there before under
             that name is as good. An id of no topic is unknown where the metadata log does not begin at 0.
 Node        meta.properties names another node than the one that registered its directory.id.
+Twice       a partition has a directory in two entries of its node's log.dirs, under its plain name in both:
+            Kafka does not start. Unknown, unless both were stopped: it may have moved while they were copied.
+            One entry that is given twice, as an older copy, is one line, by its directory.id.
+
+Source      Kafka LogManager.loadLog ("Duplicate log directories found").
 """
 
 from typing import Final
 
+from fencepost.audit.checks.facts import copy_of
 from fencepost.audit.checks.relation import Catalogue, Text
 from fencepost.audit.checks.rows import findings, union, unknown
 
@@ -54,6 +60,60 @@ OTHER_CLUSTERS: Final = Text("""
 """)
 """Entries of log.dirs that say another cluster than most do."""
 
+TWICE: Final = Text(f"""
+    SELECT c.topic, c.partition, c.node, c.first, c.last, c.many, a.identifier,
+           CASE WHEN a.identifier = b.identifier THEN 1 ELSE 0 END AS is_same,
+           CASE WHEN m.stopped OR (s.folder IS NOT NULL AND t.folder IS NOT NULL) THEN 1 ELSE 0 END AS stopped
+    FROM (
+        SELECT topic, partition, node, min(copy) AS first, max(copy) AS last, count(*) AS many
+        FROM log_copies WHERE node >= 0 GROUP BY topic, partition, node HAVING count(*) > 1
+    ) AS c
+    LEFT JOIN (SELECT copy, max(identifier) AS identifier FROM directories WHERE kind = 'log-dir'
+               GROUP BY copy) AS a ON a.copy = {copy_of("c.first")}
+    LEFT JOIN (SELECT copy, max(identifier) AS identifier FROM directories WHERE kind = 'log-dir'
+               GROUP BY copy) AS b ON b.copy = {copy_of("c.last")}
+    LEFT JOIN stopped_folders s ON s.folder = {copy_of("c.first")}
+    LEFT JOIN stopped_folders t ON t.folder = {copy_of("c.last")}
+    CROSS JOIN moments m
+""")
+"""Partitions of which one node has several directories: two of them."""
+
+GIVEN_TWICE: Final = Text("""
+    SELECT node, count(*) AS partitions, min(first) AS first, min(last) AS last FROM twice WHERE is_same = 1
+    GROUP BY node
+""")
+
+_MOVED: Final = "node {node} has the partition in {many} of its log.dirs: {first} and {last}"
+REPLICAS_FINDINGS: Final = findings(
+    "replicas",
+    "twice",
+    "twice WHERE is_same = 0 AND stopped = 1",
+    "node topic partition",
+    path="last",
+    position="0",
+    subject="{topic}-{partition}",
+    detail=_MOVED,
+)
+REPLICAS_UNKNOWN: Final = union(
+    unknown(
+        "replicas",
+        "twice",
+        "twice WHERE is_same = 0 AND stopped = 0",
+        "topic partition",
+        path="last",
+        detail=f"{_MOVED}; a broker that ran while they were copied may have moved it",
+    ),
+    unknown(
+        "replicas",
+        "given_twice",
+        "given_twice",
+        "",
+        path="last",
+        detail="{partitions} partitions of one log directory of node {node} are given twice, as in {first}"
+        " and {last}",
+    ),
+)
+
 FINDINGS: Final = union(
     findings(
         CHECK,
@@ -94,4 +154,6 @@ CATALOGUE: Final[Catalogue] = {
     "other_topics": OTHER_TOPICS,
     "other_nodes": OTHER_NODES,
     "other_clusters": OTHER_CLUSTERS,
+    "twice": TWICE,
+    "given_twice": GIVEN_TWICE,
 }

@@ -198,7 +198,10 @@ CATALOGUE: Final[Catalogue] = {
     **{f"{name}_unknown": Text(judged_unknown(name)) for name in WALKED},
     "epochs_findings": Text(union(judged_findings("epochs"), _EPOCHS_AHEAD)),
     "markers_findings": Text(union(judged_findings("markers"), _LEFT_OUT)),
-    "replicas_unknown": Text(union(judged_unknown("replicas"), _REPLICAS_UNKNOWN)),
+    "replicas_findings": Text(union(judged_findings("replicas"), directories.REPLICAS_FINDINGS)),
+    "replicas_unknown": Text(
+        union(judged_unknown("replicas"), _REPLICAS_UNKNOWN, directories.REPLICAS_UNKNOWN)
+    ),
     f"{INTEGRITY}_findings": Text(union(judged_findings(INTEGRITY), _RECORD_FINDINGS, directories.FINDINGS)),
     f"{INTEGRITY}_unknown": Text(union(judged_unknown(INTEGRITY), _OWN_UNKNOWN, directories.UNKNOWN)),
 }

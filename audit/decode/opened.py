@@ -25,6 +25,7 @@ class Opening(NamedTuple):
     attributes: int
     record_count: int
     base_offset: int
+    last_offset_delta: int
     base_timestamp_ms: int
     max_timestamp_ms: int
 
@@ -32,7 +33,8 @@ class Opening(NamedTuple):
 def open_records(content: bytes, header: Opening | None = None) -> tuple[DecodedRecord, ...]:
     """The records of a batch whose checksum was found right; ``header`` if it was read already.
 
-    Raises   CorruptData: they are not as long or as many as they say; CannotDecompress.
+    Raises   CorruptData: they are not as long or as many as they say, or their offsets do not ascend within
+             the batch's; CannotDecompress.
     """
     if header is None:
         read = batch_header(content)
@@ -40,10 +42,11 @@ def open_records(content: bytes, header: Opening | None = None) -> tuple[Decoded
             read.attributes,
             read.record_count,
             read.base_offset,
+            read.last_offset_delta,
             read.base_timestamp_ms,
             read.max_timestamp_ms,
         )
-    attributes, count, base_offset, base_timestamp_ms, max_timestamp_ms = header
+    attributes, count, base_offset, last_delta, base_timestamp_ms, max_timestamp_ms = header
     if count < 0:
         raise CorruptData(f"{count} records")
     raw, position = content, HEADER_BYTES
@@ -54,7 +57,11 @@ def open_records(content: bytes, header: Opening | None = None) -> tuple[Decoded
         records = decode_records(raw, position, count, base_offset, base_timestamp_ms)
     except IndexError:
         raise CorruptData("a record ends past the batch") from None
+    least, last = base_offset, base_offset + last_delta
     for each in records:
+        if not least <= each.offset <= max(last, least):
+            raise CorruptData(f"a record at offset {each.offset}, of a batch of {base_offset} to {last}")
+        least = each.offset + 1
         if not -_INT64_END <= each.timestamp_ms < _INT64_END or each.offset >= _INT64_END:
             raise CorruptData(f"a record at offset {each.offset} of time {each.timestamp_ms}")
     if attributes & _LOG_APPEND_TIME:

@@ -14,9 +14,10 @@ STRETCHES_MIN: Final = 3  # in which a copy differs, for it to be another log's
 _FIRST: Final = (
     "integrity.crc", "integrity.unreadable", "markers.control_bit", "markers.control_type",
     "replicas.diverged", "integrity.record", "integrity.count",
-    "ids.outside_blocks", "ids.shared", "epochs.ahead", "markers.exchanged", "markers.early",
-    "fencing.zombie", "epochs.regressed", "epochs.reused", "markers.double", "markers.wrong_outcome",
-    "markers.epoch", "markers.without_transaction", "markers.not_transactional", "epochs.coordinator",
+    "ids.outside_blocks", "ids.no_producer", "ids.shared", "epochs.ahead", "markers.exchanged",
+    "markers.early", "fencing.zombie", "epochs.regressed", "epochs.reused", "markers.double",
+    "markers.wrong_outcome", "markers.epoch", "markers.without_transaction", "markers.not_transactional",
+    "epochs.coordinator",
     "markers.missing",
     "sequences.gap", "sequences.duplicate", "integrity.leader_epoch", "offsets.overlap", "offsets.hole",
 )  # fmt: skip
@@ -39,6 +40,21 @@ def join(findings: list[Found]) -> None:
     _by_index(findings)
     _by_end(findings)
     _by_directory(findings)
+    _by_log_dirs(findings)
+    _by_epochs(findings)
+
+
+def join_files(findings: list[Found]) -> None:
+    """What is left of a snapshot, or of the transaction indexes of a log's copy, once all else was looked at:
+    a file that says several things which its log does not is another's, and one finding.
+    """
+    first: dict[str, Found] = {}
+    for row in sorted(findings, key=lambda row: (row["path"] or "", row["position"] is None)):
+        if row["cause"] is None and name_of(row) in ("integrity.index", "integrity.snapshot"):
+            path = str(row["path"])
+            key = path if row["rule"] == "snapshot" else path.rpartition("/")[0]
+            cause = first.setdefault(key, row)
+            row["cause"] = None if cause is row else cause["id"]
 
 
 def name_of(row: Found) -> str:
@@ -119,6 +135,25 @@ def _by_directory(findings: list[Found]) -> None:
     for first, *others in named.values():
         for row in others:
             row["cause"] = first["id"]
+
+
+def _by_epochs(findings: list[Found]) -> None:
+    """A batch that does not belong there is not in the file of leader epochs."""
+    beside = ("integrity", "replicas", "offsets", "groups")
+    others = [row for row in findings if row["offset"] is not None and row["check"] not in beside]
+    for row in findings:
+        if name_of(row) == "integrity.leader_epochs" and row["cause"] is None:
+            cause = next((each for each in others if is_between(row, each)), None)
+            row["cause"] = None if cause is None or cause["cause"] == row["id"] else cause["id"]
+
+
+def _by_log_dirs(findings: list[Found]) -> None:
+    """Partitions that a node has in the same two entries of its log.dirs are one finding."""
+    first: dict[tuple[Any, ...], Found] = {}
+    for row in findings:
+        if name_of(row) == "replicas.twice" and row["cause"] is None:
+            cause = first.setdefault((row["node"], str(row["path"]).rpartition("/")[0]), row)
+            row["cause"] = None if cause is row else cause["id"]
 
 
 def _by_coordinator_epoch(findings: list[Found]) -> None:

@@ -18,8 +18,8 @@ from fencepost.audit.walks.found import Found, found
 STATES_TOPIC: Final = "__transaction_state"
 PRODUCERS_MIN: Final = 2  # whose markers follow the end of a coordinator's log, for it to be too short
 
-_OF_A_BATCH: Final = ("ids.outside_blocks", "fencing.zombie", "offsets.overlap", "markers.early",
-                      "markers.exchanged", "markers.not_transactional")  # fmt: skip
+_OF_A_BATCH: Final = ("ids.outside_blocks", "ids.no_producer", "fencing.zombie", "offsets.overlap",
+                      "markers.early", "markers.exchanged", "markers.not_transactional")  # fmt: skip
 _OF_PAIRS: Final = ("markers", "hanging", "fencing", "sequences", "epochs")
 _BESIDE: Final = ("integrity.index", "integrity.snapshot")
 _OF_A_LOG: Final = (
@@ -43,6 +43,7 @@ def grouped(rows: Iterable[Found], logs: Sequence[Found] = ()) -> list[Found]:
     alike.join(findings)
     for link in _LINKS:
         _link(findings, link)
+    alike.join_files(findings)
     by_id = {row["id"]: row for row in findings}
     for row in findings:
         row["cause"] = _root(row, by_id)
@@ -141,8 +142,9 @@ def _ends_it(cause: Found, row: Found) -> bool:
     """The marker that is missing is there with the id of another producer, or on another partition."""
     if cause["producer_id"] == row["producer_id"]:
         return alike.same("producer_epoch")(cause, row) and not alike.same("topic", "partition")(cause, row)
-    end = row["end_offset"]
-    is_behind = row["offset"] is not None and row["offset"] < cause["offset"]
+    data, since, end = row["offset"], row["since_offset"], row["end_offset"]
+    first = data if data is not None and data < cause["offset"] else since  # its data is there, or gone, too
+    is_behind = first is None or first < cause["offset"]
     return (
         is_behind and alike.same("topic", "partition")(cause, row) and (end is None or cause["offset"] < end)
     )
@@ -156,6 +158,11 @@ def _again(cause: Found, row: Found) -> bool:
 def _behind(cause: Found, row: Found) -> bool:
     """A batch that repeats the numbers of one that is not its producer's."""
     return _PARTITION_AND_PRODUCER(cause, row) and (row["since_offset"] or -1) >= cause["offset"]
+
+
+def _begins_later(cause: Found, row: Found) -> bool:
+    """A later epoch whose first batch says that it is of the one before it does not begin at 0."""
+    return _PARTITION_AND_PRODUCER(cause, row) and bool(row["offset"] == cause["end_offset"])
 
 
 def _near(cause: Found, row: Found) -> bool:
@@ -192,7 +199,10 @@ def _within(cause: Found, row: Found) -> bool:
 
 def _holds_back(cause: Found, row: Found) -> bool:
     """What is open before an abort holds the last stable offset back that the abort's entry says."""
-    return alike.same("topic", "partition")(cause, row) and bool((row["offset"] or -1) > cause["offset"])
+    if not alike.same("topic", "partition")(cause, row):
+        return False
+    is_behind = (row["offset"] or -1) > cause["offset"]
+    return is_behind or bool(row["end_offset"] == cause["offset"])  # the next that was open is not the log's
 
 
 def _of_its_end(cause: Found, row: Found) -> bool:
@@ -216,6 +226,8 @@ def _of_id(cause: Found, row: Found) -> bool:
 _PARTITION_AND_PRODUCER: Final = alike.same("topic", "partition", "producer_id")
 _LINKS: Final = (
     _Rule(("integrity.topic_id",), _OF_A_LOG, alike.same("topic", "partition")),
+    _Rule(("integrity.node",), ("replicas.twice",), alike.same("node")),
+    _Rule(("replicas.twice",), _OF_A_LOG, alike.same("topic", "partition")),
     _Rule(("replicas.diverged",), ("replicas.short", *_BESIDE), alike.same("topic", "partition", "node")),
     _Rule(("ids.outside_blocks",), (*_OF_PAIRS, *_BESIDE), alike.same("producer_id")),
     _Rule(("epochs.ahead",), (*_OF_PAIRS, *_BESIDE), _PARTITION_AND_PRODUCER),
@@ -263,9 +275,10 @@ _LINKS: Final = (
     _Rule(("ids.shared",), ("markers.late",), _of_id),
     _Rule(("sequences.duplicate", "sequences.gap"), ("markers.late",), _again),
     _Rule(("markers.late",), ("sequences.duplicate",), _behind),
+    _Rule(("markers.late",), ("sequences.gap",), _begins_later),
     _Rule(("hanging.orphan", "markers.late"), _BESIDE, _PARTITION_AND_PRODUCER),
     _Rule(("markers.late",), _BESIDE, alike.same("topic", "partition")),
-    _Rule(("hanging.orphan",), ("integrity.index",), _holds_back),
+    _Rule(("hanging.orphan", "markers.not_transactional"), ("integrity.index",), _holds_back),
     _Rule(("offsets.hole",), ("integrity.leader_epochs",), _behind_hole),
     _Rule(("replicas.start",), (*_OF_PAIRS, "replicas", "offsets", "integrity.leader_epochs", *_BESIDE),
           alike.same("topic", "partition")),
@@ -279,10 +292,10 @@ _LINKS: Final = (
     _Rule(("replicas.diverged", "replicas.short"), ("integrity.leader_epochs",),
           alike.same("topic", "partition", "node")),
     _Rule(("states.epoch",), ("states.missing",), _of_state),
-    _Rule(("offsets.hole", "offsets.overlap", "ids.outside_blocks", "integrity.crc", "integrity.unreadable",
-           "integrity.count", "sequences.gap", "sequences.duplicate", "markers.double", "markers.early",
-           "markers.missing", "markers.without_transaction", "markers.epoch", "epochs.regressed",
-           "fencing.zombie"),
+    _Rule(("offsets.hole", "offsets.overlap", "ids.outside_blocks", "ids.no_producer", "integrity.crc",
+           "integrity.unreadable", "integrity.count", "sequences.gap", "sequences.duplicate",
+           "markers.double", "markers.early", "markers.missing", "markers.without_transaction",
+           "markers.epoch", "epochs.regressed", "fencing.zombie"),
           _BESIDE, alike.same("topic", "partition")),
 )  # fmt: skip
 """In this order; a finding that has a cause keeps it."""

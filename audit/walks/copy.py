@@ -167,14 +167,15 @@ def _ordinary(state: _State, rows: _Rows, judged: int) -> npt.NDArray[np.int32] 
 def _epoch_differs(facts: CopyFacts, rows: _Rows) -> Bools:
     """Which batches have another leader epoch than the file says.
 
-    It may lack the newest. Its first line is where the log began when it was written.
+    It may lack the newest, unless its broker ended cleanly. Its first line is where the log began when it was
+    written.
     """
     base, epoch = rows.base, rows.epoch
     if len(facts.epoch_starts) == 0:
         return np.zeros(len(base), np.bool_)
     line = np.searchsorted(facts.epoch_starts, base, "right") - 1
     meant = facts.epochs[np.maximum(line, 0)]
-    is_newer = (line == len(facts.epochs) - 1) & (epoch > meant)
+    is_newer = (line == len(facts.epochs) - 1) & (epoch > meant) & (not facts.is_clean)
     is_before = (line < 0) & (rows.last < facts.epoch_starts[0])
     differs: Bools = (epoch >= 0) & (line >= 0) & (epoch != meant) & ~is_newer
     differs |= (epoch >= 0) & is_before

@@ -67,6 +67,9 @@ class Indexes:
             )
         elif self._is_stable_elsewhere(entry, turn, int(row["offset"]), int(row["end_offset"])):
             said = f"it says last stable offset {entry['stable_offset']}, it is {turn['stable_offset']}"
+            row = _of_entry(context, "index", said, entry)
+            context.found.append(row | {"end_offset": turn.get("next_open_offset")})
+            return
         else:
             return
         context.found.append(_of_entry(context, "index", said, entry))

@@ -73,7 +73,8 @@ class Judge:
         late = marker.overtaken(self._turns)
         if late is not None and all(row["producer_id"] != late["producer_id"] for row in self._context.found):
             row = self._finding("late", marker.said_late(late), late, None)
-            self._context.found.append(row | {"offset": late["data_offset"]})
+            place = {"offset": late["data_offset"], "end_offset": late["late_offset"]}
+            self._context.found.append(row | place)
 
     def _is_cleaned(self, turn: Row) -> bool:
         """Whether its log is not kept where its marker was: compaction never comes to where data is open, and

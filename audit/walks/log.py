@@ -11,6 +11,7 @@ Early       a commit marker without data, and then data of the epoch that it end
 Control     a producer's control batch is a marker: it ends a transaction and has no sequence. One of another
             type, and one whose control bit was cleared, are findings, and ended a transaction in a way that
             they do not say. A control batch with a sequence is data.
+None        data without a producer id is in no transaction, whatever its transactional bit says.
 Memory      one small row for each producer id of a log.
 """
 
@@ -110,6 +111,7 @@ class _Log:
         after = np.maximum.accumulate(np.concatenate(([self._end], ends)))
         self._end = int(after[-1])
         chosen = np.flatnonzero((columns["producer_id"] >= 0) | ((columns["flags"] & _ODD) != 0))
+        self._of_none(rows, columns)
         paths = rows.column("path").dictionary_encode()
         names = paths.dictionary.to_pylist()
         codes = paths.indices.to_numpy()[chosen].tolist()
@@ -160,6 +162,20 @@ class _Log:
         else:
             data = (base, last, epoch, time_ms, max(server_ms, -1), flags)
             self._data(producer, data, sequence, place, attributes & _TRANSACTIONAL)
+
+    def _of_none(self, rows: pa.RecordBatch, columns: dict[str, Any]) -> None:
+        """Only a producer has transactions: no other data is marked as if it were in one."""
+        attributes = columns["attributes"]
+        odd = (columns["producer_id"] < 0) & (attributes >= 0) & ((attributes & _TRANSACTIONAL) != 0)
+        for at in np.flatnonzero(odd & ((columns["flags"] & (_ODD | FLAG_UNCOMMITTED)) == 0)).tolist():
+            base, time_ms = int(columns["base_offset"][at]), int(columns["max_timestamp_ms"][at])
+            self._found.append(
+                found("ids", "no_producer", "it is marked as transactional, and has no producer id",
+                      subject=f"offset {base}", topic=self._topic, partition=self._partition, offset=base,
+                      end_offset=int(columns["last_offset"][at]) + 1, at_ms=time_ms,
+                      node=rows.column("node")[at].as_py(), path=rows.column("path")[at].as_py(),
+                      position=rows.column("position")[at].as_py())
+            )  # fmt: skip
 
     def _data(
         self, producer: Producer, data: tuple[int, ...], sequence: int, place: tuple[Any, ...],

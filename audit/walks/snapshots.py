@@ -9,6 +9,7 @@ Lost        a producer that wrote before the snapshot and is not in it. Brokers 
 Cleaned     of what the log cleaner has left one batch is held against an entry: that which ends at the
             entry's last offset, where the copy still has it. It is that producer's, of no later epoch, and
             its last sequence is the entry's: a cleaner changes none of that.
+Unheard of  a producer whose last offset the copy holds, by its entry, and of which it has nothing.
 Not judged  otherwise producers of which the copy itself holds nothing before the snapshot, or what the log
             cleaner has left: a broker that fetched that, or was started over it, knows no more; what comes
             after a batch that is missing, cannot be read, or is not known to be committed.
@@ -142,7 +143,7 @@ class _Log:
             if last is not None and _is_seen(entry, last):
                 said = self._differs(entry, last)
             else:
-                said = _contradicts(entry)
+                said = _contradicts(entry) or self._unheard_of(entry)
             if said is not None:
                 yield self._of(entry, said)
         named = {entry["producer_id"] for entry in entries}
@@ -176,6 +177,13 @@ class _Log:
             if not self._is_compacted or led < last.coordinator_epoch:
                 return f"it says coordinator epoch {led}, its last marker has {last.coordinator_epoch}"
         return None
+
+    def _unheard_of(self, entry: Found) -> str | None:
+        """An entry that names an offset at which its producer wrote, where the copy has nothing of it."""
+        last, first = entry["last_offset"], entry["copy_first"] or 0
+        if self._is_compacted or not first <= last:
+            return None
+        return f"it says last offset {last}, and its log from offset {first} on has nothing of this producer"
 
     def _of(self, entry: Found, said: str) -> Found:
         name = producer_name(entry["producer_id"], entry["producer_epoch"])

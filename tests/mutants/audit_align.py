@@ -12,7 +12,18 @@ BEHIND: Final = MARKERS + "[a-leaders-clock-that-is-behind-sizes0]"
 MISSING_BEHIND: Final = MARKERS + "[a-marker-is-missing-under-a-clock-that-is-behind-sizes0]"
 EMPTY_BEHIND: Final = MARKERS + "[commits-without-data-of-a-client-whose-clock-is-behind-sizes0]"
 CAUSES: Final = "tests/audit/walks/test_causes.py::"
-STABLE: Final = CAUSES + "test_what_is_open_explains_the_stable_offsets_of_aborts_behind_it"
+STABLE: Final = CAUSES + "test_what_is_open_explains_the_stable_offsets_of_aborts_behind_it[hanging-orphan]"
+STABLE_BIT: Final = STABLE.replace("hanging-orphan", "markers-not_transactional")
+UNHEARD_OF: Final = (
+    "tests/audit/walks/test_snapshots.py::test_what_is_found_in_a_producer_snapshot"
+    "[a-producer-of-which-the-log-has-nothing-sizes0]"
+)
+LACKS_NEWEST: Final = (
+    "tests/audit/walks/test_one_copy.py::test_what_is_found_in_a_copy"
+    "[sizes0-a-leader-epoch-file-that-lacks-the-newest-after-a-clean-end]"
+)
+TWICE: Final = "tests/audit/checks/test_directories.py::test_a_partition_in_two_log_dirs_of_a_node"
+NO_PRODUCER: Final = "tests/audit/walks/test_log.py::test_what_is_found_in_a_log"
 
 AUDIT_ALIGN: Final = (
     Mutant(
@@ -83,16 +94,120 @@ AUDIT_ALIGN: Final = (
         "what-is-open-holds-nothing-back",
         "stable offsets of aborts behind open data follow from it",
         "audit/walks/causes.py",
-        '    _Rule(("hanging.orphan",), ("integrity.index",), _holds_back),\n',
+        '    _Rule(("hanging.orphan", "markers.not_transactional"), ("integrity.index",), _holds_back),\n',
         "",
-        (STABLE,),
+        (STABLE, STABLE_BIT),
+    ),
+    Mutant(
+        "a-partition-in-two-log-dirs",
+        "a partition in two log directories of one node is a finding",
+        "audit/checks/directories.py",
+        "HAVING count(*) > 1\n",
+        "HAVING count(*) > 2\n",
+        (TWICE + "[two-directories]",),
+    ),
+    Mutant(
+        "a-partition-that-moved-while-it-was-copied",
+        "a partition in two log directories of a broker that ran is unknown",
+        "audit/checks/directories.py",
+        '    "twice WHERE is_same = 0 AND stopped = 1",\n',
+        '    "twice WHERE is_same = 0",\n',
+        (TWICE + "[it-may-have-moved-while-they-were-copied]",),
+    ),
+    Mutant(
+        "an-older-copy-of-a-directory",
+        "one log directory that is given twice is one line, and no fault",
+        "audit/checks/directories.py",
+        "           CASE WHEN a.identifier = b.identifier THEN 1 ELSE 0 END AS is_same,\n",
+        "           0 AS is_same,\n",
+        (TWICE + "[one-directory-and-its-copy]",),
+    ),
+    Mutant(
+        "what-follows-from-two-directories",
+        "what is odd in a partition with two directories is listed below that",
+        "audit/walks/causes.py",
+        '    _Rule(("replicas.twice",), _OF_A_LOG, alike.same("topic", "partition")),\n',
+        "",
+        (CAUSES + "test_a_partition_in_two_directories_explains_what_is_odd_in_it",),
+    ),
+    Mutant(
+        "a-directory-of-another-nodes",
+        "a directory that says another node makes that one have partitions twice: one finding",
+        "audit/walks/causes.py",
+        '    _Rule(("integrity.node",), ("replicas.twice",), alike.same("node")),\n',
+        "",
+        (CAUSES + "test_partitions_in_the_same_two_directories_are_one_finding",),
+    ),
+    Mutant(
+        "epochs-of-what-does-not-belong-there",
+        "a batch that does not belong there is not in the file of leader epochs: one finding",
+        "audit/walks/alike.py",
+        "    _by_epochs(findings)\n",
+        "",
+        (CAUSES + "test_a_batch_that_does_not_belong_there_is_in_no_file_of_epochs",),
+    ),
+    Mutant(
+        "records-at-any-offset",
+        "records have the offsets of their batch, each once",
+        "audit/decode/opened.py",
+        "        if not least <= each.offset <= max(last, least):\n",
+        "        if False:\n",
+        ("tests/audit/decode/test_deep.py::test_records_with_offsets_that_their_batch_has_not_are_a_fault",),
+    ),
+    Mutant(
+        "a-batch-of-the-epoch-before",
+        "a gap at the begin of an epoch follows from its first batch having another one",
+        "audit/walks/causes.py",
+        '    _Rule(("markers.late",), ("sequences.gap",), _begins_later),\n',
+        "",
+        (CAUSES + "test_a_batch_of_the_epoch_before_explains_that_its_own_begins_later",),
+    ),
+    Mutant(
+        "a-transaction-of-another-producer",
+        "a marker of another producer is the one that is missing there, its data or none before it",
+        "audit/walks/causes.py",
+        '    first = data if data is not None and data < cause["offset"] else since',
+        "    first = data",
+        (CAUSES + "test_a_marker_of_another_producer_explains_the_one_that_is_missing_there",),
+    ),
+    Mutant(
+        "a-file-of-another-log",
+        "all that a file beside a log says of another log is one finding",
+        "audit/walks/causes.py",
+        "    alike.join_files(findings)\n",
+        "",
+        (CAUSES + "test_a_file_that_says_several_things_is_one_finding",),
+    ),
+    Mutant(
+        "a-producer-of-another-log",
+        "a snapshot names a last offset of a producer of which its log has nothing",
+        "audit/walks/snapshots.py",
+        "_contradicts(entry) or self._unheard_of(entry)\n",
+        "_contradicts(entry)\n",
+        (UNHEARD_OF,),
+    ),
+    Mutant(
+        "epochs-of-another-log",
+        "after a clean end no leader epoch is missing in its file",
+        "audit/walks/copy.py",
+        " & (not facts.is_clean)\n",
+        "\n",
+        (LACKS_NEWEST,),
+    ),
+    Mutant(
+        "transactions-without-a-producer",
+        "data without a producer id is in no transaction",
+        "audit/walks/log.py",
+        "        self._of_none(rows, columns)\n",
+        "",
+        (NO_PRODUCER + "[data-of-no-producer-that-is-marked-as-transactional]",),
     ),
     Mutant(
         "what-is-open-holds-back-what-was-before",
         "an abort before open data has its own stable offset",
         "audit/walks/causes.py",
-        'and bool((row["offset"] or -1) > cause["offset"])\n',
-        "\n",
+        '    is_behind = (row["offset"] or -1) > cause["offset"]\n',
+        "    is_behind = True\n",
         (STABLE,),
     ),
     Mutant(
@@ -107,8 +222,8 @@ AUDIT_ALIGN: Final = (
         "all-unread-bytes-as-one",
         "bytes that cannot be read at two offsets are two findings",
         "audit/walks/alike.py",
-        '(row["topic"], row["partition"], row["offset"])',
-        '(row["topic"], row["partition"])',
+        'first.setdefault((row["topic"], row["partition"], row["offset"]), row)',
+        'first.setdefault((row["topic"], row["partition"]), row)',
         (CAUSES + "test_what_no_copy_can_read_at_one_offset_is_one_finding",),
     ),
     Mutant(

@@ -272,7 +272,7 @@ AUDIT_WALKS: Final = (
         "last-marker-at-any-time",
         "a marker that is older than the last decision is not that transaction's",
         "audit/walks/align.py",
-        ' or (turn["at_ms"] or 0) < decided_ms:',
+        " or at_ms < decided_ms:",
         ":",
         (WALKS + "test_markers.py::test_the_last_marker_ends_no_transaction_that_was_decided_after_it",),
     ),
@@ -328,7 +328,7 @@ AUDIT_WALKS: Final = (
         "every-abort-an-operators",
         "an abort while the coordinator has a transaction open is no operator's",
         "audit/walks/marker.py",
-        '    return bool(0 <= following["started_ms"] <= turn["at_ms"] < following["prepared_ms"])\n',
+        '    return bool(0 <= following["started_ms"] <= at_ms < following["prepared_ms"])\n',
         "    return False\n",
         (
             WALKS + "test_control.py::"
@@ -339,8 +339,8 @@ AUDIT_WALKS: Final = (
         "snapshots-of-batches-that-are-left",
         "of what the log cleaner has left, the batch that an entry names is held against it",
         "audit/walks/snapshots.py",
-        "                said = _contradicts(entry)\n",
-        "                said = None\n",
+        "                said = _contradicts(entry) or",
+        "                said =",
         (CASES + "[a-producer-snapshot-has-another-sequence-than-the-batch-a-cleaner-has-left]",),
     ),
     Mutant(

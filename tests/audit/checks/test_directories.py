@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+import pyarrow.compute as pc
 import pytest
 
-from tests.audit.checks.rows import Row, Story, relations
+from tests.audit.checks.rows import Row, Story, relations, tables
 
 if TYPE_CHECKING:
     from fencepost.audit.engine.protocol import Engine
@@ -179,6 +180,46 @@ def test_which_copies_are_missing(engine: "Engine", tell: Tell, expected: list[s
     assert [
         f"{row['rule']}: {' '.join(row['detail'].replace(',', ' ').split()[:2])}" for row in found
     ] == expected
+
+
+def in_two_log_dirs(s: Story, *identifiers: str) -> None:
+    """Node 1 has the partition in two directories; what these say that they are."""
+    topic(s, 1)
+    s.data(transactional=False)
+    for row in s.copy_log(s.topic, 0, 2):
+        s.tables["record_batches"].remove(row)
+        s.tables["record_batches"].append(row | {"node": 1})
+    for number, identifier in enumerate(identifiers, 1):
+        at = f"/n{number}/data"
+        directory(s, "log-dir", identifier, path=f"{at}/meta.properties", copy=at, topic="", partition=-1)
+
+
+@pytest.mark.parametrize(
+    ("identifiers", "clean", "findings", "unknown"),
+    [
+        pytest.param(("d1", "d2"), True, ["twice"], [], id="two-directories"),
+        pytest.param((), True, ["twice"], [], id="nothing-says-which-they-are"),
+        pytest.param(("d1", "d2"), False, [], ["twice"], id="it-may-have-moved-while-they-were-copied"),
+        pytest.param(("d1", "d1"), True, [], ["given_twice"], id="one-directory-and-its-copy"),
+    ],
+)
+def test_a_partition_in_two_log_dirs_of_a_node(
+    engine: "Engine", identifiers: tuple[str, ...], clean: bool, findings: list[str], unknown: list[str]
+) -> None:
+    story = Story(3)
+    in_two_log_dirs(story, *identifiers)
+    made = relations(engine, [story])
+    if not clean:
+        files = tables([story])["files"]
+        engine.register("files", files.filter(pc.field("kind") == "segment"))
+    wanted = "WHERE rule IN ('twice', 'given_twice')"
+    found = made.rows(f"SELECT rule, path, detail FROM replicas_findings {wanted}")
+    assert [row["rule"] for row in found] == findings
+    assert [row["rule"] for row in made.rows(f"SELECT rule FROM replicas_unknown {wanted}")] == unknown
+    for row in found:
+        folders = [f"/n{number}/data/{story.topic}-0" for number in (1, 2)]
+        assert row["path"] == folders[1]
+        assert all(each in row["detail"] for each in folders)
 
 
 def asked(engine: "Engine", tell: Tell, relation: str) -> list[str]:

@@ -41,5 +41,13 @@ def test_sound_records_are_no_fault(tmp_path: Path, codec: str) -> None:
     assert faults(tmp_path, compressed(PLAIN, codec), deep=True) == []
 
 
+def test_records_with_offsets_that_their_batch_has_not_are_a_fault(tmp_path: Path) -> None:
+    """Behind the last one, or one of them twice: a consumer would skip it, or have it twice."""
+    (third,) = (at for at in range(61, len(PLAIN)) if PLAIN[at : at + 4] == b"\x04\x02k\x50")
+    for delta in (b"\x06", b"\x02"):
+        content = resealed(PLAIN[:third] + delta + PLAIN[third + 1 :])
+        assert faults(tmp_path, content, deep=True) == [(0, "record")]
+
+
 def test_records_that_are_not_compressed_are_opened_as_well(tmp_path: Path) -> None:
     assert faults(tmp_path, garbled(PLAIN), deep=True) == [(0, "record")]

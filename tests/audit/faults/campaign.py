@@ -13,7 +13,7 @@ from tests.audit.faults import harmless, judge
 from tests.audit.faults.fault import NoPlace
 from tests.audit.faults.kinds import ALL, BY_CHANCE, Seeded, seed
 
-DEEP: Final = {"noise"}
+DEEP: Final = {"noise", "codec set", "record's offset"}
 SHARE_MIN: Final = 0.9  # of the faults that are planted alone
 AT_ONCE_MAX: Final = 8  # of kinds, each in a place of its own: the fixtures have no more room
 

@@ -92,8 +92,7 @@ def no_producer(ground: Ground) -> Planted:
     entry.raw = edited(entry.raw, producer_id=-1, epoch=-1, sequence=-1)
     said = f"{_name(log)}: {was} has no producer id any more"
     ground.take(log=log, producer_id=producer_id, entries=(entry, *beside))
-    rules = frozenset({"gap", "ids.no_producer", "integrity.no_producer", "markers.not_transactional"})
-    return Planted(check="sequences", rules=rules, entries=(entry, *beside), said=said)
+    return Planted(check="ids", rules=frozenset({"no_producer"}), entries=(entry,), said=said)
 
 
 def negative_sequence(ground: Ground) -> Planted:

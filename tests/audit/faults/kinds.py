@@ -8,12 +8,14 @@ from random import Random
 from typing import Final
 
 from tests.audit.faults import blocks, files, producers, states
+from tests.audit.faults.carried import CARRIED
 from tests.audit.faults.coordinators import COORDINATORS
 from tests.audit.faults.copies import COPIES
 from tests.audit.faults.displaced import DISPLACED
 from tests.audit.faults.elsewhere import ELSEWHERE
 from tests.audit.faults.extra import EXTRA
 from tests.audit.faults.fault import Ground, NoPlace, Planted
+from tests.audit.faults.fields import FIELDS
 from tests.audit.faults.groups import BEYOND_GROUPS, GROUPS
 from tests.audit.faults.headers import HEADERS
 from tests.audit.faults.insert import APPENDED, OVERLAPPING, RENUMBERED, WAYS
@@ -94,6 +96,8 @@ BEYOND: Final[Mapping[str, Mapping[str, Plant]]] = {
     **DISPLACED,
     **STATE_RECORDS,
     **ELSEWHERE,
+    **FIELDS,
+    **CARRIED,
 }
 """Further kinds: of markers and data, of single batches, of the coordinator, of copies, of side files."""
 

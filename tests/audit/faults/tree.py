@@ -323,10 +323,18 @@ def _shift_sides(log: Log) -> None:
         content = file.read_bytes()
         entries = [ABORTED.unpack_from(content, at) for at in range(0, len(content), ABORTED.size)]
         for first, by in log.shifts:
-            entries = [(*entry[:2], *(at + by * (at >= first) for at in entry[2:])) for entry in entries]
+            entries = [_shifted(entry, first, by) for entry in entries]
         moved = b"".join(ABORTED.pack(*entry) for entry in entries)
         if moved != content:
             write_anew(file, moved)
+
+
+def _shifted(entry: tuple[int, ...], first: int, by: int) -> tuple[int, ...]:
+    """An entry of a .txnindex. Where nothing was open beside its marker it is stable right behind that."""
+    version, producer_id, *offsets, stable = entry
+    moved = [at + by * (at >= first) for at in offsets]
+    is_last = stable == offsets[-1] + 1
+    return (version, producer_id, *moved, moved[-1] + 1 if is_last else stable + by * (stable >= first))
 
 
 def log_start(log: Log) -> int:

@@ -1,5 +1,7 @@
 """Which findings explain which."""
 
+import pytest
+
 from fencepost.audit.walks.causes import grouped
 from fencepost.audit.walks.found import found
 from tests.audit.walks.chain import STATES
@@ -90,15 +92,86 @@ def test_an_index_that_names_another_producer_lacks_the_one_that_it_should() -> 
     assert [row["cause"] for row in grouped([entry, lacks])] == [None, entry["id"]]
 
 
-def test_what_is_open_explains_the_stable_offsets_of_aborts_behind_it() -> None:
+@pytest.mark.parametrize(("check", "rule"), [("hanging", "orphan"), ("markers", "not_transactional")])
+def test_what_is_open_explains_the_stable_offsets_of_aborts_behind_it(check: str, rule: str) -> None:
     at: Row = {"topic": "orders", "partition": 0}
-    hangs = found("hanging", "orphan", "a", **at, offset=20, producer_id=4)
+    hangs = found(check, rule, "a", **at, offset=20, producer_id=4)
     before, behind = (
         found("integrity", "index", "b", **at, offset=each, producer_id=each, path="p", position=each)
         for each in (10, 30)
     )
     causes = {row["id"]: row["cause"] for row in grouped([before, behind, hangs])}
     assert causes == {hangs["id"]: None, before["id"]: None, behind["id"]: hangs["id"]}
+
+
+def test_a_partition_in_two_directories_explains_what_is_odd_in_it() -> None:
+    at: Row = {"topic": "orders", "partition": 0}
+    twice = found("replicas", "twice", "a", **at, node=1, path="b/orders-0", position=0)
+    short = found("replicas", "short", "b", **at, node=1, path="b/orders-0", offset=7)
+    elsewhere = found("replicas", "short", "c", topic="orders", partition=1, node=1, path="q", offset=7)
+    causes = {row["id"]: row["cause"] for row in grouped([short, elsewhere, twice])}
+    assert causes == {twice["id"]: None, short["id"]: twice["id"], elsewhere["id"]: None}
+
+
+def test_partitions_in_the_same_two_directories_are_one_finding() -> None:
+    rows = [
+        found(
+            "replicas", "twice", "a", topic="orders", partition=each, node=1, path=f"{folder}/orders-{each}"
+        )
+        for each, folder in enumerate(("b", "b", "c"))
+    ]
+    made = grouped(rows)
+    assert [row["partition"] for row in made if row["cause"] is None] == [0, 2]
+    wrong = found("integrity", "node", "b", node=1, path="b/meta.properties")
+    made = grouped([*rows, wrong])
+    assert [row["id"] for row in made if row["cause"] is None] == [wrong["id"]]
+
+
+def test_a_batch_of_the_epoch_before_explains_that_its_own_begins_later() -> None:
+    at: Row = {"topic": "orders", "partition": 0, "producer_id": 4}
+    late = found("markers", "late", "a", **at, offset=20, end_offset=30)
+    here = found("sequences", "gap", "b", **at, offset=30, since_offset=29)
+    behind = found("sequences", "gap", "c", **at, offset=50, since_offset=49)
+    causes = {row["id"]: row["cause"] for row in grouped([here, behind, late])}
+    assert causes == {late["id"]: None, here["id"]: late["id"], behind["id"]: None}
+
+
+def test_a_marker_of_another_producer_explains_the_one_that_is_missing_there() -> None:
+    """Also where the transaction's data is gone with it: it lies between the markers around."""
+    at: Row = {"topic": "orders", "partition": 0}
+    odd = found("markers", "without_transaction", "a", **at, offset=40, producer_id=5)
+    here, before = (
+        found("markers", "missing", "b", **at, offset=data, since_offset=since, end_offset=end, producer_id=4)
+        for data, since, end in ((50, 30, 60), (20, 10, 30))
+    )
+    causes = {row["id"]: row["cause"] for row in grouped([here, before, odd])}
+    assert causes == {odd["id"]: None, here["id"]: odd["id"], before["id"]: None}
+
+
+def test_a_batch_that_does_not_belong_there_is_in_no_file_of_epochs() -> None:
+    at: Row = {"topic": "orders", "partition": 0}
+    odd = found("states", "misplaced", "a", **at, offset=40, since_offset=30, path="p", position=9)
+    here, elsewhere = (
+        found("integrity", "leader_epochs", "b", **at, offset=each, path="e", position=0) for each in (39, 50)
+    )
+    causes = {row["id"]: row["cause"] for row in grouped([here, elsewhere, odd])}
+    assert causes == {odd["id"]: None, here["id"]: odd["id"], elsewhere["id"]: None}
+
+
+def test_a_file_that_says_several_things_is_one_finding() -> None:
+    at: Row = {"topic": "orders", "partition": 0, "node": 1}
+    rows = [
+        found("integrity", rule, "a", **at, path=path, position=position, producer_id=position, offset=9)
+        for rule, path in (
+            ("snapshot", "d/1.snapshot"),
+            ("snapshot", "d/2.snapshot"),
+            ("index", "d/0.txnindex"),
+        )
+        for position in (0, 50)
+    ]
+    made = grouped(rows)
+    assert [row["position"] for row in made if row["cause"] is None] == [0, 0, 0]
+    assert all(row["cause"].split()[-1] == row["path"] for row in made if row["cause"])
 
 
 def test_what_no_copy_can_read_at_one_offset_is_one_finding() -> None:

@@ -50,6 +50,14 @@ def producers_that_take_turns() -> Log:
     return log
 
 
+@case("ids.no_producer")
+def data_of_no_producer_that_is_marked_as_transactional() -> Log:
+    log = Log()
+    for attributes in (0, 0x10, 0):
+        log.add(5, producer_id=-1, producer_epoch=-1, attributes=attributes)
+    return log
+
+
 @case("sequences.gap")
 def a_producers_first_batch_of_a_whole_log_does_not_begin_at_0() -> Log:
     log = Log()

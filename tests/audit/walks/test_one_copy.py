@@ -131,6 +131,13 @@ def a_leader_epoch_file_as_the_log_has_it() -> Made:
     return [with_epoch_file((1, 0), (2, 40), (3, 40))]
 
 
+@case("integrity.leader_epochs")
+def a_leader_epoch_file_that_lacks_the_newest_after_a_clean_end() -> Made:
+    directory = with_epoch_file((1, 0))
+    directory.fact("stopped", 1)
+    return [directory]
+
+
 @case()
 def a_leader_epoch_file_that_was_copied_before_the_log() -> Made:
     return [with_epoch_file((1, 0))]

@@ -86,6 +86,20 @@ def a_last_offset_is_another() -> State:
 
 
 @case("integrity.snapshot")
+def a_producer_of_which_the_log_has_nothing() -> State:
+    state = State()
+    state.rows = [row for row in state.rows if row["rank"] == 0 or row["producer_id"] != 1]
+    return state
+
+
+@case()
+def a_producer_that_wrote_before_the_log_begins() -> State:
+    state = State()
+    state.entry(7, 9, 29, copy_first=30)
+    return state
+
+
+@case("integrity.snapshot")
 def a_coordinator_epoch_is_not_that_of_the_last_marker() -> State:
     state = State()
     state.data(1, -1, control_type=1, coordinator_epoch=3)
