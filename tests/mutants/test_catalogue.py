@@ -18,8 +18,8 @@ def text_of(file: str) -> str:
 
 @cache
 def functions_of(file: str) -> set[str]:
-    """The names of the functions at the top of a file."""
-    return set(re.findall(r"^def (\w+)\(", text_of(file), re.MULTILINE))
+    """The names of the functions at the top of a file, and of those of its classes."""
+    return set(re.findall(r"^(?: {4})?def (\w+)\(", text_of(file), re.MULTILINE))
 
 
 def test_the_text_of_each_is_there_once() -> None:
