@@ -6,8 +6,10 @@ Ends      the test's process, if that was asked for, by SIGABRT: pytest prints t
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import signal
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,5 +72,13 @@ def _clients(waiting: Sequence[Waiting]) -> Iterator[str]:
 
 
 def standard_error(descriptor: int) -> str:
-    """A file descriptor of this process, as another process of its owner may open it."""
+    """A file descriptor of this process, as another process of its owner may open it.
+
+    A file (``pytest > out 2>&1``) is appended to from here on, by all who have it open: they would go on
+    where they were, over what the other process wrote.
+    """
+    with contextlib.suppress(OSError):
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
+            fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | os.O_APPEND)
     return str(Path(f"/proc/{os.getpid()}/fd/{descriptor}"))

@@ -184,6 +184,14 @@ KIT_MUTANTS: Final = (
         ("tests/testing/test_waiting.py::test_the_run_is_ended_if_that_was_asked_for",),
     ),
     Mutant(
+        "report-written-over",
+        "what is said of a test that does not end stays where standard error is a file",
+        "testing/waiting.py",
+        "            fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | os.O_APPEND)\n",
+        "            pass\n",
+        ("tests/testing/test_waiting.py::test_what_is_said_stays_in_a_file_that_others_write_to",),
+    ),
+    Mutant(
         "testing-beside-others",
         "a node that a test may move listens on loopback alone",
         "settings/config.py",

@@ -10,7 +10,7 @@ from typing import Any
 
 from fencepost.testing.armory import Armory
 from fencepost.testing.proxy import Waiting
-from fencepost.testing.waiting import ROWS_MAX, Watched, lines, watch
+from fencepost.testing.waiting import ROWS_MAX, Watched, lines, standard_error, watch
 from fencepost.wire.k26_end_txn import END_TXN
 
 
@@ -50,6 +50,16 @@ def test_where_none_waits_the_cluster_owes_nothing() -> None:
     said = list(lines(proxy(Waiting("poll", 1, 1, 0.5)), watched(ends=True)))
     assert said[1].startswith("  No client waits for an answer: the test, or a library that it uses")
     assert said[-1] == "  The run is ended, with the stacks of its threads."
+
+
+def test_what_is_said_stays_in_a_file_that_others_write_to(tmp_path: Path) -> None:
+    with (tmp_path / "out").open("wb", buffering=0) as out:
+        out.write(b"before\n")
+        report = standard_error(out.fileno())
+        asyncio.run(watch(proxy(), watched(report=report, after_s=0)))
+        out.write(b"after\n")
+    said = (tmp_path / "out").read_text().splitlines()
+    assert (said[0], said[2], said[-1]) == ("before", "fencepost: test_it has not ended after 0 s.", "after")
 
 
 def test_the_run_is_ended_if_that_was_asked_for(tmp_path: Path) -> None:
