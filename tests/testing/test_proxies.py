@@ -52,14 +52,16 @@ def test_a_test_that_stands_still_stops_no_client_and_takes_its_proxies_with_it(
     command = [sys.executable, "-P", "-c", HOLDS_THE_LOCK, "proxy", str(node.port), str(port)]
     run = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
     assert run.stdout is not None
-    fork_server = int(run.stdout.readline())
-    ask(port)
-    assert node.seen.count(END_TXN.key) == 1
-    assert process_of(tmp_path) != run.pid
-    os.kill(fork_server, signal.SIGKILL)  # it would end what it has forked
-    run.kill()
-    run.wait()
-    run.stdout.close()
+    try:
+        fork_server = int(run.stdout.readline())
+        ask(port)
+        assert node.seen.count(END_TXN.key) == 1
+        assert process_of(tmp_path) != run.pid
+        os.kill(fork_server, signal.SIGKILL)  # it would end what it has forked
+    finally:
+        run.kill()
+        run.wait()
+        run.stdout.close()
     wait_for("the proxies are gone", lambda: not reaper.started_with(str(tmp_path)))
     node.close()
 
