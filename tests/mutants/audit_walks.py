@@ -274,7 +274,7 @@ AUDIT_WALKS: Final = (
         "audit/walks/align.py",
         " or at_ms < decided_ms:",
         ":",
-        (WALKS + "test_markers.py::test_the_last_marker_ends_no_transaction_that_was_decided_after_it",),
+        (WALKS + "test_markers.py::test_of_equal_transactions_the_one_that_lost_its_marker_is_named",),
     ),
     Mutant(
         "index-entries-believed",

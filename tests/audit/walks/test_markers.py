@@ -353,6 +353,16 @@ def test_the_last_marker_ends_the_last_transaction_if_it_is_no_earlier_than_its_
     ]  # fmt: skip
 
 
+def test_of_equal_transactions_the_one_that_lost_its_marker_is_named() -> None:
+    """A marker ends no transaction that was decided after it, nor one before the last that it can end."""
+    cluster = kafka("Commit", "Commit", "Commit", "Commit")
+    cluster.log.squeeze_out(cluster.markers()[1])
+    (found,) = [row for row in paired(cluster) if row["kind"] == "finding"]
+    decided = [row["offset"] for row in cluster.states.rows if row["state"] == "PrepareCommit"][1]
+    assert said([found]) == ["markers.missing"]
+    assert f"(offset {decided} of the coordinator's log" in found["detail"]
+
+
 def test_the_last_marker_ends_no_transaction_that_was_decided_after_it() -> None:
     cluster = kafka("Commit", "Commit")
     cluster.transaction(batches=0, marked=False)
