@@ -152,13 +152,14 @@ class Store:
         self.image = Image(self)
 
     def forget_lost_image(self) -> bool:
-        """Forget the header of an image that has no row any more: it was deleted. True if that was so.
+        """Forget the header of an image that has no row of its generation any more. True if that was so.
 
         The owner makes it again, from a snapshot and the journal.
         """
         if self.image.header.version == 0:
             return False
-        if self.txn.cursor(db=self.image_db).set_range(struct.pack(">I", self.generation)):
+        own, cursor = struct.pack(">I", self.generation), self.txn.cursor(db=self.image_db)
+        if cursor.set_range(own) and bytes(cursor.key()).startswith(own):
             return False
         for name in ("header", APPLIED, SEAL):
             self.txn.delete(name.encode(), db=self.meta_db)

@@ -193,4 +193,12 @@ INTEGRITY: Final = (
         "            if False:",
         ("tests/snapshots/test_store.py::test_the_latest_producer_ids_are_not_read_again",),
     ),
+    Mutant(
+        "integrity-rows-of-another-generation",
+        "rows of another generation are no rows of the image",
+        "snapshots/store.py",
+        "cursor.set_range(own) and bytes(cursor.key()).startswith(own)",
+        "cursor.set_range(own)",
+        ("tests/snapshots/test_store.py::test_an_image_without_a_row_of_its_generation_is_lost",),
+    ),
 )

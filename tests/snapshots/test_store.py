@@ -21,6 +21,7 @@ from fencepost.snapshots.rows import Row, row_key
 from fencepost.snapshots.store import Store, StoreInUse
 from tests.controller.worlds import Step, allocated, histories, image, live_through, registered, rows
 from tests.examples import examples
+from tests.together import table
 
 
 @pytest.fixture
@@ -239,6 +240,21 @@ def test_the_current_generation_is_not_written_to(store: Store) -> None:
 def test_a_row_of_an_unknown_table_is_corrupt(store: Store) -> None:
     with pytest.raises(CorruptData, match="unknown table 'nonsense'"):
         store.put_rows(1, [("nonsense", b"k", b"v")])
+
+
+@table("has_later_rows", [False, True])
+def test_an_image_without_a_row_of_its_generation_is_lost(store: Store, has_later_rows: bool) -> None:
+    """Rows of a later one are not its own: of a snapshot that was being received, or its own once."""
+    store.image.put(FEATURES, "f", FeatureLevel(1))
+    store.image.header = header(1)
+    store.flush()
+    assert not store.forget_lost_image()
+    if has_later_rows:
+        store.put_rows(1, some_rows(3))
+    row = row_key(store.generation, FEATURES.name, FEATURES.encode_key("f"))
+    assert store.txn.delete(row, db=store.image_db)
+    assert store.forget_lost_image()
+    assert store.image.header == ImageHeader()
 
 
 # -- the image ---------------------------------------------------------------------------------------------
