@@ -126,14 +126,19 @@ class Starting:
 
 
 def release(directory: Path, disk: BadDisk) -> None:
-    """Close what a start that failed left open, as the end of its process does."""
+    """Close what a start that failed left open, as the end of its process does.
+
+    Its numbers stay taken: a file object that is still there closes its own later, and would close another's.
+    """
     for environment in disk.environments:
         environment.close()
     disk.environments.clear()
+    nothing = os.open(os.devnull, os.O_RDONLY)
     for descriptor in list(Path("/proc/self/fd").iterdir()):
         try:
             is_ours = directory in descriptor.readlink().parents
         except OSError:
             continue  # of the listing itself
         if is_ours:
-            os.close(int(descriptor.name))
+            os.dup2(nothing, int(descriptor.name), inheritable=False)
+    os.close(nothing)
