@@ -155,6 +155,7 @@ class FakeController:
         self.contexts: dict[int, list[Context]] = defaultdict(list)
         self.scripts: dict[int, deque[Any]] = defaultdict(deque)
         self.epochs = itertools.count(5)
+        self.topic_numbers = itertools.count()
         self.next_id = 0
         self.throttle_ms = 0
         self.proves = True  # False: of a version without ProveSecret
@@ -301,10 +302,10 @@ class FakeController:
         )
 
     def add_topic(self, name: str, *leaders: int) -> TopicMetadata:
-        """A topic, with a partition for each of these brokers."""
+        """A topic, with a partition for each of these brokers. Its id is the same in every run of a test."""
         self.topics[name] = TopicMetadata(
             name=name,
-            topic_id=uuid.uuid4(),
+            topic_id=uuid.uuid5(uuid.NAMESPACE_OID, f"{name} {next(self.topic_numbers)}"),
             partitions=tuple(
                 PartitionMetadata(
                     partition_index=index,
