@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fencepost.records.types import NodeId
+from fencepost.snapshots.rows import TABLES
 from tests.simulation.config import DISK_FREE_MIN
 from tests.simulation.files import damage_file
 from tests.simulation.flips import change_memory, change_store, flip
@@ -266,7 +267,14 @@ class Faults:
             return
         kind = sim.rng.choice(("memory", "store"))
         role = "leader" if victim.replica.raft.is_leader else "follower"
-        what = (change_memory if kind == "memory" else change_store)(victim.replica, sim.rng)
+        if kind == "memory":
+            at = change_memory(victim.replica, sim.rng)
+            what = None if at is None else f"memory of {at}"
+            if at is not None:
+                row = (at[0], TABLES[at[0]].encode_key(at[1]))
+                sim.ledger.changed_rows.setdefault(victim.node_id, set()).add(row)
+        else:
+            what = change_store(victim.replica, sim.rng)
         if what is not None:
             sim.ledger.changed.add(victim.node_id)
             sim.said(f"{victim.node_id} changed, {role}: {what}")

@@ -57,8 +57,8 @@ def flip(directory: Path, rng: random.Random, tables: tuple[bytes, ...] = TABLES
         env.close()
 
 
-def change_memory(replica: Replica, rng: random.Random) -> str | None:
-    """Change a row of a running replica's image in memory; says what, None if none could be.
+def change_memory(replica: Replica, rng: random.Random) -> tuple[str, Any] | None:
+    """Change a row of a running replica's image in memory. Returns table and key; None if none could be.
 
     Only what is saved already: a row that changes in memory before it is saved goes to disk with a sum of its
     own, and if the node dies before the next digest nothing finds it. That is outside what is promised.
@@ -77,7 +77,7 @@ def change_memory(replica: Replica, rng: random.Random) -> str | None:
     if changed is None or changed == value:
         return None
     cache[at] = changed
-    return f"memory of {at}"
+    return at
 
 
 def change_store(replica: Replica, rng: random.Random) -> str | None:

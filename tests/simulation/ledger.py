@@ -31,6 +31,7 @@ from tests.simulation.facts import Fact, TransactionFacts
 
 Block = tuple[int, int]  # first, end
 Claim = tuple[int, int, int]  # controller epoch, proposer, proposal number: names an entry
+RowAt = tuple[str, bytes]  # table, encoded key
 
 
 @dataclass(slots=True, eq=False)
@@ -147,6 +148,7 @@ class Ledger:
     fences_wanted: set[tuple[Term, BrokerId]] = field(default_factory=set)  # by the brokers themselves
     heartbeat_ms: dict[tuple[Term, BrokerId], int] = field(default_factory=dict)  # at least, by whom it led
     changed: set[NodeId] = field(default_factory=set)  # their image changed while they ran
+    changed_rows: dict[NodeId, set[RowAt]] = field(default_factory=dict)  # in memory, by node in ``changed``
     counts: dict[str, int] = field(default_factory=dict)  # for the summary
 
     def count(self, what: str, times: int = 1) -> None:
@@ -159,7 +161,7 @@ class Ledger:
         self.image_is_bad[node] = replica.watch.is_bad
         if replica.watch.is_bad:
             return  # as its image was found
-        self.changed.discard(node)
+        self._is_good(node)
         self.news.installed.append((node, replica.store.image.header, image_digest(replica.store)))
         self.bindings.update(replica.electorate.bound().items())
 
@@ -222,7 +224,7 @@ class Ledger:
         """A snapshot became the image."""
         self.count("snapshots installed")
         if node in self.changed:
-            self.changed.discard(node)
+            self._is_good(node)
             self.count("images restored")
         self.news.installed.append((node, store.image.header, image_digest(store)))
 
@@ -291,6 +293,10 @@ class Ledger:
                 tuple(r for r in records if isinstance(r, TransactionStateRecord | TransactionForgotten)),
             )
         )
+
+    def _is_good(self, node: NodeId) -> None:
+        self.changed.discard(node)
+        self.changed_rows.pop(node, None)
 
     def _digest_of(self, node: NodeId, store: Store) -> str:
         """Empty of a changed image: what it says is judged by no one but its own cluster."""

@@ -193,7 +193,6 @@ class Simulation:
                 if not process.replica.watch.is_bad:
                     process.kill()
                     process.start()
-                    self.ledger.changed.discard(process.node_id)
 
     def demand_progress(self) -> None:
         """Without faults: every client succeeds again, all images become one, every voter counts."""

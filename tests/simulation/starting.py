@@ -22,6 +22,7 @@ from tests.simulation.config import DISK_FREE_MIN, replica_config_of
 from tests.simulation.invariants import require
 from tests.simulation.ledger import Ledger
 from tests.simulation.lost_writes import Earlier
+from tests.simulation.saved_changes import condemn_saved_changes
 
 
 class Starting:
@@ -63,6 +64,7 @@ class Starting:
         require(not self.is_earlier or self.files_damaged, "an earlier store is believed", node=self.node_id)
         self.is_damaged = self.is_flipped = self.is_earlier = False
         self.note_flush(driver.replica.journal)
+        condemn_saved_changes(self._ledger, driver.replica)
         return driver
 
     def note_flush(self, journal: Journal) -> None:
