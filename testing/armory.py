@@ -106,6 +106,7 @@ class Armory:
     def clear(self, number: int) -> None:
         """It fires no more. May be called again."""
         self._rule(number).is_cleared = True
+        self._changed.set()
 
     def clear_all(self) -> list[State]:
         """No fault is armed any more, and all are forgotten; how they were before that."""
@@ -114,14 +115,15 @@ class Armory:
             each.is_cleared = True
         self._rules.clear()
         self._armed = []
+        self._changed.set()
         return states
 
     async def wait(self, number: int, count: int, timeout_s: float) -> State:
-        """The state once it has fired so often, or after the time."""
+        """The state once it has fired so often or never will, or after the time."""
         rule = self._rule(number)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                while rule.fired < count:
+                while rule.fired < count and rule.is_armed:
                     self._changed.clear()
                     await self._changed.wait()
         return rule.state

@@ -16,6 +16,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from types import TracebackType
 from typing import Any, Final, Literal, Protocol
 
@@ -29,6 +30,10 @@ __tracebackhide__ = True  # as in lease.py
 
 MATCHED: Final = ("client_id", "transactional_id", "group", "topic")
 FIRE_S_MAX: Final = 30.0
+WAIT_S_MAX: Final = 86_400.0
+DELAY_MS_MAX: Final = 3_600_000.0
+CODE_MAX: Final = 199
+"""Above Kafka's: they end at 133 in 4.1."""
 
 Action = Literal["delay", "fail", "drop_answer", "disconnect"]
 
@@ -83,14 +88,19 @@ class Fault:
             self.ask("clear", number=self.number)
 
     def wait_fired(self, count: int = 1, *, timeout_s: float = FIRE_S_MAX) -> None:
-        """Wait until it has fired so often. Raises ClusterFailed."""
+        """Wait until it has fired so often. Raises ClusterFailed: it did not in time, or never will."""
+        _whole("count", count)
+        _number("timeout_s", timeout_s, WAIT_S_MAX)
+        if self.times is not None and count > self.times:
+            raise ClusterFailed(f"times={self.times}: it never fires {count} times: {self}")
         if self._fired is None:
             said = {"number": self.number, "count": count, "timeout_s": timeout_s}
-            fired = self.ask("wait", waits_s=timeout_s, **said)[1]
+            _, fired, is_armed = self.ask("wait", waits_s=timeout_s, **said)
         else:
-            fired = self._fired
+            fired, is_armed = self._fired, False
         if fired < count:
-            raise ClusterFailed(f"after {timeout_s:g} s not {count} times: {self}")
+            when = f"after {timeout_s:g} s" if is_armed else "cleared, it has fired"
+            raise ClusterFailed(f"{when} not {count} times: {self}")
 
     def settle(self, fired: int) -> None:
         """It is over, and fired so often."""
@@ -115,7 +125,8 @@ class Faults:
     def delay(
         self, api: str, ms: float, *, match: Mapping[str, str] | None = None, times: int | None = None
     ) -> Fault:
-        """The request reaches the node ``ms`` milliseconds later."""
+        """The request reaches the node ``ms`` milliseconds later: 0 to DELAY_MS_MAX."""
+        _number("ms", ms, DELAY_MS_MAX)
         return self._arm(api, "delay", match, times, detail=f", {ms:g} ms", ms=ms)
 
     def fail(
@@ -126,8 +137,11 @@ class Faults:
         match: Mapping[str, str] | None = None,
         times: int | None = None,
     ) -> Fault:
-        """The client is answered with this error (Kafka's number or name), and nothing is done."""
-        number = _number_of(code) if isinstance(code, str) else int(code)
+        """The client is answered with this error (Kafka's number or name), and nothing is done.
+
+        A number may be one that no node here answers with: -1, and 1 to CODE_MAX.
+        """
+        number = _code_of(code)
         return self._arm(api, "fail", match, times, detail=f", {number}", code=number)
 
     def drop_answer(
@@ -168,12 +182,9 @@ class Faults:
         ms: float = 0,
         code: int = 0,
     ) -> Fault:
-        matched = dict(match or {})
-        unknown = sorted(set(matched) - set(MATCHED))
-        if unknown:
-            raise ClusterFailed(f"match has no {', '.join(unknown)}; it has {', '.join(MATCHED)}")
-        if times is not None and times < 1:
-            raise ClusterFailed(f"times: expected 1 or more, or None, got {times}")
+        matched = _checked(match)
+        if times is not None:
+            _whole("times", times)
         chosen = _api_of(api)
         topic_id = self.topic_id(matched["topic"]) if "topic" in matched else None
         with self._one_at_a_time:
@@ -207,16 +218,49 @@ def described(api: Api[Any, Any], action: str, detail: str, match: Mapping[str, 
 
 
 def _api_of(name: str) -> Api[Any, Any]:
-    for api in APIS.values():
-        if api.name == name:
-            return api
-    raise ClusterFailed(
-        f"no API is named {name!r}; known are {', '.join(each.name for each in APIS.values())}"
-    )
+    known = {api.name: api for api in APIS.values()}
+    if name not in known:
+        raise ClusterFailed(f"no API is named {name!r}{_meant(name, known)}; known are {', '.join(known)}")
+    return known[name]
 
 
-def _number_of(name: str) -> int:
-    try:
-        return int(ErrorCode[name])
-    except KeyError:
-        raise ClusterFailed(f"no error is named {name!r}; give Kafka's name, or its number") from None
+def _code_of(code: int | str) -> int:
+    text = str(code)
+    if text in ErrorCode.__members__ and text != "NONE":
+        return int(ErrorCode[text])
+    if not text.removeprefix("-").isdecimal():
+        meant = _meant(text, ErrorCode.__members__)
+        raise ClusterFailed(f"no error is named {code!r}{meant}; give Kafka's name, or its number")
+    if not (int(text) == ErrorCode.UNKNOWN_SERVER_ERROR or 1 <= int(text) <= CODE_MAX):
+        raise ClusterFailed(f"no error of Kafka has the number {text}; they are -1, and 1 to {CODE_MAX}")
+    return int(text)
+
+
+def _checked(match: Mapping[str, str] | None) -> dict[str, str]:
+    if not isinstance(match or {}, Mapping):
+        raise ClusterFailed(f'match: expected a mapping such as {{"topic": "orders"}}, got {match!r}')
+    matched = dict(match or {})
+    unknown = sorted(map(str, set(matched) - set(MATCHED)))
+    if unknown:
+        raise ClusterFailed(f"match has no {', '.join(unknown)}; it has {', '.join(MATCHED)}")
+    for name, value in matched.items():
+        if not isinstance(value, str):
+            raise ClusterFailed(f"match: expected text for {name}, got {value!r}")
+    return matched
+
+
+def _whole(what: str, value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        also = ", or None" if what == "times" else ""
+        raise ClusterFailed(f"{what}: expected 1 or more{also}, got {value!r}")
+
+
+def _number(what: str, value: object, most: float) -> None:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= most:
+        raise ClusterFailed(f"{what}: expected a number from 0 to {most:.0f}, got {value!r}")
+
+
+def _meant(name: object, known: Iterable[str]) -> str:
+    by_letters = {each.replace("_", "").lower(): each for each in known}
+    close = get_close_matches(str(name).replace("_", "").lower(), by_letters, n=1)
+    return f" (is it {by_letters[close[0]]}?)" if close else ""

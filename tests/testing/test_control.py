@@ -82,16 +82,16 @@ def test_a_fault_is_armed_listed_waited_for_and_cleared(path: Path, stub: Stub, 
     assert (late.status, "after 0 s not 1 times" in late.stderr) == (1, True)
     stub.armory.fire(by_number)
     assert contents(fault(capsys, "wait", 1).stdout)[0]["fired"] == 1
-    for words_of in (("delay", "Fetch", 20.5), ("drop-answer", "Produce"), ("disconnect", "Produce")):
+    for words_of in (("delay", "Fetch", 20.5), ("drop-answer", "Produce"), ("fail", "Produce", 16)):
         assert fault(capsys, *words_of).status == 0
     assert [each["action"] for each in contents(fault(capsys, "list").stdout)] == [
-        *("fail", "delay", "drop_answer", "disconnect")
+        *("fail", "delay", "drop_answer", "fail")
     ]
     assert [each["number"] for each in contents(fault(capsys, "clear", 3).stdout)] == [3]
     assert here(capsys, "fault", "clear").stdout.splitlines() == [
         "1  fail(EndTxn, 16, transactional_id='app'), fired 1 times, over",
         "2  delay(Fetch, 20.5 ms), fired 0 times, over",
-        "4  disconnect(Produce), fired 0 times, over",
+        "4  fail(Produce, 16), fired 0 times, over",
     ]
     assert stub.faults.clear() == []
 
@@ -125,10 +125,12 @@ def test_what_happens_to_nodes(
     [
         (("drop-answer", "EndTransaction"), "no API is named 'EndTransaction'"),
         (("fail", "EndTxn", "NO_SUCH"), "no error is named 'NO_SUCH'"),
+        (("fail", "EndTxn", 0), "no error of Kafka has the number 0"),
+        (("delay", "EndTxn", "nan"), "ms: expected a number"),
         (("disconnect", "EndTxn", "--match", "color=red"), "match has no color"),
         (("wait", 7), "no fault has number 7; armed were none"),
     ],
-    ids=["api", "error", "match", "number"],
+    ids=["api", "error", "no-error", "no-time", "match", "number"],
 )
 def test_what_is_refused(path: Path, capsys: Capture, words: tuple[object, ...], complaint: str) -> None:
     refused = fault(capsys, *words)

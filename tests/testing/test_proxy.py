@@ -1,6 +1,7 @@
 """The proxy before a node that is scripted here: what passes, what is refused, lost, late; in which order."""
 
 import asyncio
+import math
 import struct
 import time
 import uuid
@@ -225,7 +226,7 @@ def test_what_is_not_kafkas_passes_as_bytes(bench: Bench, after_a_frame: bool, t
 
 def test_what_cannot_be_armed_says_what_can() -> None:
     faults = Faults(asked_here(Process()))
-    with pytest.raises(ClusterFailed, match="no API is named 'Endtxn'; known are Produce, Fetch"):
+    with pytest.raises(ClusterFailed, match=r"no API is named 'Endtxn' \(is it EndTxn\?\); known are Pro"):
         faults.delay("Endtxn", 1)
     with pytest.raises(ClusterFailed, match="no error is named 'LOADING'"):
         faults.fail("EndTxn", "LOADING")
@@ -236,6 +237,55 @@ def test_what_cannot_be_armed_says_what_can() -> None:
     fault = faults.disconnect("Produce")
     with pytest.raises(ClusterFailed, match="not 1 times: disconnect"):
         fault.wait_fired(timeout_s=0)
+
+
+def test_what_makes_no_sense_is_refused_and_nothing_is_armed() -> None:
+    """Such as a code that Kafka does not have: the test means another fault."""
+    process = Process()
+    faults = Faults(asked_here(process))
+    nonsense: Any = faults
+    for code, said in (
+        (9999, "they are -1, and 1 to 199"),
+        (0, "no error of Kafka has the number 0"),
+        ("NONE", "no error is named 'NONE'"),
+        (-2, "the number -2"),
+        (1.5, "no error is named 1.5"),
+        (True, "no error is named True"),
+        ("not_coordinator", r"is it NOT_COORDINATOR\?"),
+    ):
+        with pytest.raises(ClusterFailed, match=said):
+            nonsense.fail("EndTxn", code)
+    for ms in (-1, math.nan, math.inf, "1", None):
+        with pytest.raises(ClusterFailed, match="ms: expected a number from 0 to 3600000, got"):
+            nonsense.delay("Produce", ms)
+    for times in ("1", 1.0, True, -1):
+        with pytest.raises(ClusterFailed, match="times: expected 1 or more, or None, got"):
+            nonsense.disconnect("Produce", times=times)
+    for match, said in (
+        ({"topic": 5}, "expected text for topic, got 5"),
+        ("orders", "expected a mapping such as"),
+    ):
+        with pytest.raises(ClusterFailed, match=said):
+            nonsense.disconnect("Produce", match=match)
+    assert not process.proxy.armory.armed()
+    for code in (16, "16", "NOT_COORDINATOR", ErrorCode.NOT_COORDINATOR):
+        assert "fail(EndTxn, 16)" in str(faults.fail("EndTxn", code))
+    assert "fail(EndTxn, 89)" in str(faults.fail("EndTxn", 89)), (
+        "Kafka has it, and no node here answers with it"
+    )
+
+
+def test_who_waits_for_what_cannot_come_waits_not_at_all() -> None:
+    faults = Faults(asked_here(Process()))
+    once = faults.disconnect("Produce", times=1)
+    with pytest.raises(ClusterFailed, match="times=1: it never fires 2 times"):
+        once.wait_fired(2, timeout_s=3600)
+    once.clear()
+    with pytest.raises(ClusterFailed, match="cleared, it has fired not 1 times"):
+        once.wait_fired(timeout_s=3600)
+    for count, timeout_s in ((0, 1), (True, 1), (1, -1), (1, math.nan)):
+        with pytest.raises(ClusterFailed, match="expected"):
+            once.wait_fired(count, timeout_s=timeout_s)
 
 
 def test_a_topic_is_matched_by_its_id_as_well() -> None:
