@@ -1,5 +1,6 @@
 """A thread that kills a node again and again, and starts it again each time."""
 
+import contextlib
 import threading
 from typing import Final
 
@@ -7,12 +8,16 @@ from fencepost.testing.cluster_failed import ClusterFailed
 from fencepost.testing.running import RunningCluster, Which
 
 DOWN_S: Final = 0.3
+STABLE_S_MAX: Final = 10.0
 
 
 class Killer:
     """``with Killer(cluster, "leader", every_s=2.0) as killer: ...``; ``killed`` says whom, in order.
 
-    At its end every node runs. A kill that fails ends the thread, and is raised at the end of the block.
+    Between two kills the cluster is stable (``wait_stable``) for ``every_s`` seconds, so that an application
+    gets on, however busy the machine is. It is waited for at most STABLE_S_MAX, and not if the test itself
+    stopped another node. At its end every node runs. A kill that fails ends the thread, and is raised at
+    the end of the block.
     """
 
     def __init__(self, cluster: RunningCluster, which: Which = "leader", *, every_s: float = 2.0) -> None:
@@ -43,5 +48,8 @@ class Killer:
                 self.killed.append(node)
                 self._over.wait(DOWN_S)
                 self._cluster.start(node)
+                if not self._over.is_set():
+                    with contextlib.suppress(ClusterFailed):
+                        self._cluster.wait_stable(timeout_s=STABLE_S_MAX)
         except ClusterFailed as failure:
             self._failure = failure

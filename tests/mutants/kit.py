@@ -6,6 +6,7 @@ from tests.mutants.mutant import Mutant
 
 PROXY: Final = "tests/testing/test_proxy.py::"
 PROXIES: Final = "tests/testing/test_proxies.py::"
+CHAOS: Final = "tests/testing/test_chaos.py::"
 LEASE: Final = "tests/testing/test_lease.py::"
 PORTS: Final = "tests/testing/test_held_ports.py::"
 CHECK: Final = "tests/testing/test_exactly_once.py::"
@@ -147,9 +148,41 @@ KIT_MUTANTS: Final = (
         "any-fault-wakes",
         "who waits for a fault waits until that one has fired so often",
         "testing/armory.py",
-        "                while rule.fired < count:\n",
-        "                if rule.fired < count:\n",
+        "                while rule.fired < count and rule.is_armed:\n",
+        "                if rule.fired < count and rule.is_armed:\n",
         (PROXY + "test_a_fault_is_waited_for_until_it_has_fired_so_often",),
+    ),
+    Mutant(
+        "cleared-faults-waited-for",
+        "who waits for a fault that is cleared meanwhile waits no longer",
+        "testing/armory.py",
+        "        self._rule(number).is_cleared = True\n        self._changed.set()\n",
+        "        self._rule(number).is_cleared = True\n",
+        (PROXY + "test_a_fault_is_waited_for_until_it_has_fired_so_often",),
+    ),
+    Mutant(
+        "killed-until-none-gets-on",
+        "between two kills of the marker a cluster is stable for that time",
+        "testing/chaos.py",
+        "                if not self._over.is_set():\n",
+        "                if self._over.is_set():\n",
+        (CHAOS + "test_the_next_kill_waits_for_a_cluster_that_is_stable",),
+    ),
+    Mutant(
+        "any-code-armed",
+        "an error that Kafka does not have is refused when it is armed",
+        "testing/faults.py",
+        "    if not (int(text) == ErrorCode.UNKNOWN_SERVER_ERROR or 1 <= int(text) <= CODE_MAX):\n",
+        "    if int(text) > 2**15:\n",
+        (PROXY + "test_what_makes_no_sense_is_refused_and_nothing_is_armed",),
+    ),
+    Mutant(
+        "any-delay-armed",
+        "a delay that is no time is refused when it is armed",
+        "testing/faults.py",
+        "isinstance(value, bool) or not 0 <= value <= most:\n",
+        "isinstance(value, bool) or value > most:\n",
+        (PROXY + "test_what_makes_no_sense_is_refused_and_nothing_is_armed",),
     ),
     Mutant(
         "no-answer-waited-for",

@@ -184,6 +184,13 @@ def test_a_fault_is_waited_for_until_it_has_fired_so_often() -> None:
                 await asyncio.sleep(0)
             assert waiting.done() == is_over
         assert await waiting == (first, 1, True)
+        again = asyncio.ensure_future(process.answer("wait", {"number": first, "count": 2, "timeout_s": 60}))
+        await asyncio.sleep(0)
+        await process.answer("clear", {"number": first})
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert again.done(), "it was cleared: it never will"
+        assert await again == (first, 1, False)
 
     asyncio.run(story())
 
