@@ -46,6 +46,7 @@ from tests.mutants.integrity import INTEGRITY
 from tests.mutants.isolation import ISOLATION
 from tests.mutants.kafka_settings import KAFKA_SETTINGS
 from tests.mutants.kit import KIT_MUTANTS
+from tests.mutants.kit_faults import KIT_FAULT_MUTANTS
 from tests.mutants.layout import LAYOUT
 from tests.mutants.levels import LEVELS
 from tests.mutants.loop import LOOP
@@ -130,6 +131,7 @@ MUTANTS: Final = (
     *ADDITION_MUTANTS,
     *COMMAND_MUTANTS,
     *KIT_MUTANTS,
+    *KIT_FAULT_MUTANTS,
     *APPLICATION_CLIENT,
     *AUDIT,
     *AUDIT_GROUPS,

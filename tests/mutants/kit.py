@@ -4,14 +4,11 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
-PROXY: Final = "tests/testing/test_proxy.py::"
-PROXIES: Final = "tests/testing/test_proxies.py::"
 CHAOS: Final = "tests/testing/test_chaos.py::"
 LEASE: Final = "tests/testing/test_lease.py::"
 PORTS: Final = "tests/testing/test_held_ports.py::"
 CHECK: Final = "tests/testing/test_exactly_once.py::"
 CAUSES: Final = "tests/testing/test_causes.py::"
-JOURNAL: Final = "tests/testing/test_journal.py::"
 
 FORKED: Final = "tests/testing/test_forked.py::"
 CONTROL: Final = "tests/testing/test_control.py::"
@@ -81,86 +78,6 @@ KIT_MUTANTS: Final = (
         (PORTS + "test_a_node_listens_dies_and_listens_again",),
     ),
     Mutant(
-        "refused-and-done",
-        "the node never sees a request that a fault refuses",
-        "testing/proxy.py",
-        "                    self._refuse(frame, api, request, fault.code)\n                    continue\n",
-        "                    self._refuse(frame, api, request, fault.code)\n",
-        (PROXY + "test_a_refusal_is_the_tests_and_the_node_never_sees_the_request",),
-    ),
-    Mutant(
-        "refusal-out-of-turn",
-        "an answer of the proxy waits for those of the requests before it",
-        "testing/proxy.py",
-        "        self._pending.append(_Pending(correlation_id, None, answer))\n        self._write_ready()\n",
-        "        self._writer.write(answer)\n",
-        (PROXY + "test_answers_keep_the_order_of_requests",),
-    ),
-    Mutant(
-        "raw-on-one-side-alone",
-        "bytes that are no frame pass on both sides from the first of them on",
-        "testing/proxy.py",
-        "            if self._speaks_kafka() and least <= size",
-        "            if least <= size",
-        (PROXY + "test_what_is_not_kafkas_passes_as_bytes[True-short]",),
-    ),
-    Mutant(
-        "answer-not-dropped",
-        "an answer that is to be lost is lost",
-        "testing/proxy.py",
-        "                    if pending.dropped_by is not None:\n                        return\n",
-        "",
-        (PROXY + "test_an_answer_that_is_dropped_was_done",),
-    ),
-    Mutant(
-        "fault-without-match",
-        "a fault hits the requests that fit alone",
-        "testing/armory.py",
-        "        return all(value in said.get(name, ()) for name, value in self.match.items())\n",
-        "        return True\n",
-        (PROXY + "test_only_what_fits_is_hit",),
-    ),
-    Mutant(
-        "fault-fires-for-ever",
-        "a fault fires as often as it was asked to",
-        "testing/armory.py",
-        "        return not self.is_cleared and (self.times is None or self.fired < self.times)\n",
-        "        return not self.is_cleared\n",
-        (PROXY + "test_a_refusal_is_the_tests_and_the_node_never_sees_the_request",),
-    ),
-    Mutant(
-        "topic-by-name-alone",
-        "a fault that names a topic hits requests that have its id",
-        "testing/faults.py",
-        '        topic_id = self.topic_id(matched["topic"]) if "topic" in matched else None\n',
-        "        topic_id = None\n",
-        (PROXY + "test_a_topic_is_matched_by_its_id_as_well",),
-    ),
-    Mutant(
-        "proxies-outlive-the-test",
-        "the process of the proxies ends with the test's, also where what forked it is gone",
-        "testing/proxy_process.py",
-        '            if verb in ("hold", "close"):\n',
-        '            if verb == "close":\n',
-        (PROXIES + "test_the_process_ends_with_the_connection_that_its_test_holds",),
-    ),
-    Mutant(
-        "any-fault-wakes",
-        "who waits for a fault waits until that one has fired so often",
-        "testing/armory.py",
-        "                while rule.fired < count and rule.is_armed:\n",
-        "                if rule.fired < count and rule.is_armed:\n",
-        (PROXY + "test_a_fault_is_waited_for_until_it_has_fired_so_often",),
-    ),
-    Mutant(
-        "cleared-faults-waited-for",
-        "who waits for a fault that is cleared meanwhile waits no longer",
-        "testing/armory.py",
-        "        self._rule(number).is_cleared = True\n        self._changed.set()\n",
-        "        self._rule(number).is_cleared = True\n",
-        (PROXY + "test_a_fault_is_waited_for_until_it_has_fired_so_often",),
-    ),
-    Mutant(
         "killed-until-none-gets-on",
         "between two kills of the marker a cluster is stable for that time",
         "testing/chaos.py",
@@ -169,60 +86,12 @@ KIT_MUTANTS: Final = (
         (CHAOS + "test_the_next_kill_waits_for_a_cluster_that_is_stable",),
     ),
     Mutant(
-        "any-code-armed",
-        "an error that Kafka does not have is refused when it is armed",
-        "testing/faults.py",
-        "    if not (int(text) == ErrorCode.UNKNOWN_SERVER_ERROR or 1 <= int(text) <= CODE_MAX):\n",
-        "    if int(text) > 2**15:\n",
-        (PROXY + "test_what_makes_no_sense_is_refused_and_nothing_is_armed",),
-    ),
-    Mutant(
-        "any-delay-armed",
-        "a delay that is no time is refused when it is armed",
-        "testing/faults.py",
-        "isinstance(value, bool) or not 0 <= value <= most:\n",
-        "isinstance(value, bool) or value > most:\n",
-        (PROXY + "test_what_makes_no_sense_is_refused_and_nothing_is_armed",),
-    ),
-    Mutant(
-        "no-answer-waited-for",
-        "proxies that do not answer are an error",
-        "testing/proxies.py",
-        "        except TimeoutError:\n            raise ClusterFailed(",
-        "        except ZeroDivisionError:\n            raise ClusterFailed(",
-        (PROXIES + "test_an_answer_that_does_not_come_is_an_error",),
-    ),
-    Mutant(
-        "counts-lost-with-the-proxies",
-        "how often a fault fired is known after its cluster ended",
-        "testing/proxies.py",
-        "            self.faults.settle(states)\n",
-        "",
-        (PROXIES + "test_who_waits_for_a_fault_keeps_no_other_waiting",),
-    ),
-    Mutant(
         "left-armed-is-fine",
         "a fault that a test leaves armed fails it",
         "testing/lease.py",
         "    if left and not lease.has_failed:\n",
         "    if False:\n",
         (LEASE + "test_a_fault_that_is_left_armed_fails_the_test",),
-    ),
-    Mutant(
-        "stuck-run-goes-on",
-        "a test that may take so long and takes longer ends its run",
-        "testing/waiting.py",
-        "    if watched.ends:\n        with contextlib",
-        "    if False:\n        with contextlib",
-        ("tests/testing/test_waiting.py::test_the_run_is_ended_if_that_was_asked_for",),
-    ),
-    Mutant(
-        "report-written-over",
-        "what is said of a test that does not end stays where standard error is a file",
-        "testing/waiting.py",
-        "            fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | os.O_APPEND)\n",
-        "            pass\n",
-        ("tests/testing/test_waiting.py::test_what_is_said_stays_in_a_file_that_others_write_to",),
     ),
     Mutant(
         "testing-beside-others",
@@ -279,30 +148,6 @@ KIT_MUTANTS: Final = (
         "        if at < last:\n",
         "        if False:\n",
         (CHECK + "test_records_of_one_key_keep_their_order",),
-    ),
-    Mutant(
-        "dropped-answer-is-given",
-        "an answer that a fault dropped is no answer to the client",
-        "testing/proxy.py",
-        "Answer.GIVEN if pending.dropped_by is None else Answer.DROPPED",
-        "Answer.GIVEN",
-        (PROXY + "test_what_became_of_each_request_is_kept",),
-    ),
-    Mutant(
-        "lost-answer-is-waited-for",
-        "an answer that had not come when its connection ended is lost",
-        "testing/proxy.py",
-        "                pending.kept.answer = Answer.LOST\n",
-        "                pass\n",
-        (PROXY + "test_a_request_whose_connection_ends_has_lost_its_answer",),
-    ),
-    Mutant(
-        "unreadable-frame-ends-the-proxy",
-        "a request that cannot be read passes, and is not kept",
-        "testing/journal.py",
-        "        except (CorruptData, ApiError):\n            return None\n        request",
-        "        except ApiError:\n            return None\n        request",
-        (JOURNAL + "test_frames_that_cannot_be_read_harm_nothing",),
     ),
     Mutant(
         "restart-is-reuse",
