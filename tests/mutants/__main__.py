@@ -3,7 +3,7 @@
 Prints one line per mutant and test: ``mutant, test, red`` if the test fails with the mutant, ``green`` if it
 does not notice. Mutants whose tests need Spark are NOT RUN where pyspark is not. Exit status: 0 every named
 test fails under its mutant and passes without, 1 one does not, 2 the catalogue is stale (its code or test is
-gone) or the usage wrong.
+gone) or the usage wrong, 3 the tests of a mutant were ended (tests/mutants/limited.py), which says nothing.
 """
 
 import sys
@@ -18,6 +18,7 @@ from typing import Final
 import click
 
 from tests.mutants.catalogue import MUTANTS
+from tests.mutants.limited import Ended
 from tests.mutants.mutant import Mutant
 from tests.mutants.runner import Stale, apart, broken, copied_tree, run_tests
 
@@ -47,12 +48,15 @@ def main(list_only: bool, only: tuple[str, ...]) -> None:
     except Stale as stale:
         click.echo(str(stale), err=True)
         sys.exit(2)
+    except Ended as ended:
+        click.echo(str(ended), err=True)
+        sys.exit(3)
 
 
 def all_red(chosen: list[Mutant]) -> bool:
     """Run them, two at a time; whether every named test failed under its mutant, and passed without.
 
-    Raises Stale at the end, for all that are.
+    Raises at the end Stale, for all that are; else Ended, for all whose tests were, if the rest is well.
     """
     tests = list(dict.fromkeys(test for mutant in chosen for test in mutant.tests))
     with ExitStack() as copies, ThreadPoolExecutor(WORKERS) as workers:
@@ -72,12 +76,17 @@ def all_red(chosen: list[Mutant]) -> bool:
         running = [(mutant, workers.submit(outcomes, mutant, mutant.tests)) for mutant in chosen]
         green = 0
         stale: list[str] = []
+        ended: list[str] = []
         for mutant, run in running:
             try:
                 outcome = run.result()
             except Stale as found:
                 stale.append(str(found))
                 click.echo(f"{mutant.name}: stale")
+                continue
+            except Ended as found:
+                ended.append(f"{mutant.name}: {found}")
+                click.echo(ended[-1])
                 continue
             for test, passed in outcome.items():
                 green += passed
@@ -90,6 +99,8 @@ def all_red(chosen: list[Mutant]) -> bool:
     )
     if stale:
         raise Stale("\n".join(stale))
+    if ended and not green and not failing:
+        raise Ended("\n".join(ended))
     return not green and not failing
 
 

@@ -4,11 +4,8 @@ The copy's links are links, so its ``fencepost`` is made of its own folders. tes
 it that the tests import these, the broken file among them, and nothing of the checkout.
 """
 
-import os
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import groupby
@@ -18,14 +15,15 @@ from typing import Final
 
 from tests.modules import FOLDERS
 from tests.mutants import imported
+from tests.mutants.limited import Hangs, run_pytest
 from tests.mutants.mutant import SPARK_TESTS, Mutant
 
 ROOT: Final = Path(__file__).parents[2]
 COPIED: Final = ("fencepost", *FOLDERS, "tests", "docs")
-TESTS_S_MAX: Final = 180  # a test that hangs with a mutant has noticed it, too
-SOUND_TESTS_S_MAX: Final = 1_800  # all of them, where nothing is broken
-SPARK_TESTS_S_MAX: Final = (
-    480  # a session and the plans of every check, on a machine that does more than that
+TESTS_CPU_S_MAX: Final = 180  # of the tests of a mutant; one that hangs with it has noticed it, too
+SOUND_TESTS_CPU_S_MAX: Final = 1_800  # all of them, where nothing is broken
+SPARK_TESTS_CPU_S_MAX: Final = (
+    960  # of a session and the plans of every check, in as many threads as there are
 )
 
 _OUTCOME: Final = re.compile(r"^(PASSED|FAILED|ERROR) (\S.*?)(?: - .*)?$", re.MULTILINE)
@@ -84,37 +82,24 @@ def run_tests(copy: Path, tests: Iterable[str], mutant: Mutant | None = None) ->
     """Test id -> whether it passed, with the mutant that is in the copy.
 
     A parametrized test that is named without a case is all of its cases: it fails if one of them does.
-    Raises Stale for a test that pytest does not know, and if the tests do not import what is broken.
+    Raises Stale for a test that pytest does not know, and if the tests do not import what is broken; Ended.
     """
     wanted = list(dict.fromkeys(tests))
-    seconds_max = SPARK_TESTS_S_MAX if any(map(_needs_spark, wanted)) else TESTS_S_MAX
+    cpu_s_max = SPARK_TESTS_CPU_S_MAX if any(map(_needs_spark, wanted)) else TESTS_CPU_S_MAX
     if mutant is None:
-        seconds_max = max(seconds_max, SOUND_TESTS_S_MAX)
-    command = [sys.executable, "-P", "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "-n", "0"]
-    command += ["-p", imported.__name__, "-o", f"faulthandler_timeout={seconds_max}"]
-    environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "PYTHON"))},
-        "PYTHONPATH": str(copy),
-        imported.VARIABLE: mutant.file if mutant else "",
-    }
+        cpu_s_max = max(cpu_s_max, SOUND_TESTS_CPU_S_MAX)
+    words = ["-rA", "-p", imported.__name__, *wanted]
+    environment = {imported.VARIABLE: mutant.file if mutant else ""}
     try:
-        ran = subprocess.run(
-            [*command, *wanted],
-            cwd=copy,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=seconds_max,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
+        ran = run_pytest(copy, words, cpu_s_max=cpu_s_max, environment=environment)
+    except Hangs:
         return dict.fromkeys(wanted, False)
-    if ran.returncode not in (0, 1):
-        raise Stale(f"pytest ended with {ran.returncode}:\n{ran.stdout[-2000:]}{ran.stderr[-2000:]}")
-    outcomes = outcomes_of(ran.stdout)
+    if ran.status not in (0, 1):
+        raise Stale(f"pytest ended with {ran.status}:\n{ran.printed[-2000:]}{ran.errors[-2000:]}")
+    outcomes = outcomes_of(ran.printed)
     missing = [test for test in wanted if test not in outcomes]
     if missing:
-        raise Stale(f"no outcome of {', '.join(missing)}:\n{ran.stdout[-2000:]}")
+        raise Stale(f"no outcome of {', '.join(missing)}:\n{ran.printed[-2000:]}")
     return {test: outcomes[test] for test in wanted}
 
 

@@ -10,8 +10,10 @@ from click.testing import CliRunner
 
 from tests.mutants import unguided
 from tests.mutants.changes import changes_of, line_of
+from tests.mutants.limited import Ended, Ran
+from tests.mutants.reached import Reached, function_at
 from tests.mutants.runner import ROOT
-from tests.mutants.unguided import Ended, files_of_tests, known, sample_of
+from tests.mutants.unguided import Place, files_of_tests, known, near, reached_in, sample_of, tried
 from tests.together import table
 
 CASES = [
@@ -62,17 +64,80 @@ def test_a_larger_sample_goes_on_with_the_same_changes() -> None:
     assert len(sample) > 300
 
 
-def test_the_tests_of_a_file_begin_with_those_that_are_named_after_it() -> None:
-    near, others = files_of_tests("quorum/journal.py")
-    assert near[0] == "tests/quorum/test_journal.py"
-    assert "tests/quorum/test_firewall.py" in near, "it imports the module"
-    assert "tests/quorum/test_links.py" in others
-    assert others[-1] == "tests/simulation/test_storms.py"
-    assert not set(near) & set(others)
-    assert "tests/broker/log/test_damage.py" in files_of_tests("broker/log/damage.py")[0]
+def test_the_tests_of_a_file_are_its_folder_s_and_those_above() -> None:
+    files = files_of_tests("quorum/journal.py")
+    assert {"tests/quorum/test_journal.py", "tests/quorum/test_links.py"} < set(files)
+    assert files[-1] == "tests/simulation/test_storms.py"
     for file in ("broker/log/damage.py", "controller/view.py", "snapshots/store.py", "cli/node.py"):
-        near, others = files_of_tests(file)
-        assert [each for each in (*near, *others) if not (ROOT / each).is_file()] == []
+        assert [each for each in files_of_tests(file) if not (ROOT / each).is_file()] == []
+
+
+SOURCE = """
+LIMIT = 3
+
+def first(n):
+    return [each + 1 for each in range(n)]
+
+class Second:
+    size = 4
+
+    def third(self):
+        return lambda: 5
+"""
+
+
+@table(
+    ("line", "expected"),
+    [
+        (2, None),
+        (5, "a/b.py first.<locals>.<listcomp>"),
+        (8, None),
+        (11, "a/b.py Second.third.<locals>.<lambda>"),
+    ],
+)
+def test_the_function_at_a_line(line: int, expected: str | None) -> None:
+    assert function_at(SOURCE, "a/b.py", line) == expected
+
+
+def test_the_tests_that_reach_a_change_are_near_it() -> None:
+    found = [
+        Reached("one", 0.1, ("a/b.py first", "a/b.py first.<locals>.<listcomp>")),
+        Reached("two", 0.2, ("a/b.py Second.third", "a/b.py Second.third.<locals>.<lambda>")),
+        Reached("three", 0.3, ("a/bc.py first",)),
+    ]
+    changes = {change.line: near(found, Place("a/b.py", change), SOURCE) for change in changes_of(SOURCE)}
+    assert changes == {2: ["one", "two"], 5: ["one"], 8: ["one", "two"], 11: ["two"]}
+
+
+@pytest.mark.slow
+def test_what_reaches_a_change_is_run_first_and_the_others_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a tree of its own, with one function and three tests."""
+    monkeypatch.setattr(unguided, "STATE", tmp_path)
+    for folder in ("a", "tests/a", "tests/mutants"):
+        (tmp_path / folder).mkdir(parents=True)
+    shutil.copy(ROOT / "tests" / "mutants" / "reached.py", tmp_path / "tests" / "mutants")
+    (tmp_path / "a" / "b.py").write_text(SOURCE)
+    (tmp_path / "tests" / "a" / "test_b.py").write_text(
+        "import os\nfrom a.b import LIMIT, first\n\n"
+        "def test_other():\n    assert LIMIT == 3\n    assert 'RAN' not in os.environ\n\n"
+        "def test_slower():\n    assert sum(first(200_000)) > 3\n\n"
+        "def test_reaches():\n    os.environ['RAN'] = ''\n    assert first(2) == [1, 2]\n"
+    )
+    found = reached_in(tmp_path, "a")
+    assert [each.test.rpartition("::")[2] for each in found if each.functions] == [
+        "test_reaches",
+        "test_slower",
+    ]
+    by_line = {change.line: Place("a/b.py", change) for change in changes_of(SOURCE)}
+    assert tried(tmp_path, by_line[5], found).noticed_by == "tests/a/test_b.py::test_reaches"
+    assert tried(tmp_path, by_line[2], found).noticed_by == "tests/a/test_b.py::test_other"
+    assert tried(tmp_path, by_line[11], found).noticed_by is None
+    (tmp_path / "tests" / "a" / "test_b.py").write_text(
+        "def test_new():\n    from a.b import Second\n    assert Second().third()() == 5\n"
+    )
+    assert tried(tmp_path, by_line[11], found).noticed_by == "tests/a/test_b.py::test_new"
 
 
 def test_it_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,15 +145,15 @@ def test_it_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyP
     asked: list[list[str]] = []
     answers = ["tests/a.py::test_a", None, "hangs", None, Ended("ended"), "import"]
 
-    def noticed(_copy: Path, tests: list[str]) -> str | None:
-        asked.append(tests)
+    def noticed(_copy: Path, files: list[str], *_: object) -> str | None:
+        asked.append(files)
         answer = answers[len(asked) - 1]
         if isinstance(answer, Ended):
             raise answer
         return answer
 
-    monkeypatch.setattr(unguided, "files_of_tests", lambda file, _tree: ([], [file]))
-
+    monkeypatch.setattr(unguided, "files_of_tests", lambda file, _tree: [file])
+    monkeypatch.setattr(unguided, "reached_in", lambda _copy, _folder: [])
     monkeypatch.setattr(unguided, "noticed", noticed)
     shutil.copytree(ROOT / "snapshots", tmp_path / "copy" / "snapshots")
     monkeypatch.setattr(unguided, "copied_tree", lambda: nullcontext(tmp_path / "copy"))
@@ -121,9 +186,7 @@ def test_it_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyP
         (1, "FAILED tests/a.py::test_a - Oops", "", "tests/a.py::test_a"),
         (2, "ERROR tests/a.py", "", "tests/a.py"),
         (4, "", "ImportError while loading conftest 'tests/conftest.py'.", "import"),
-        (-24, "", "", "hangs"),
-        (-9, "", "", Ended),
-        (1, "", "Timeout (1:00:00)!", Ended),
+        (1, "", "", Ended),
         (4, "", "ERROR: file or directory not found: tests/a.py", Ended),
     ],
 )
@@ -131,16 +194,4 @@ def test_what_the_end_of_the_tests_means(
     status: int, printed: str, errors: str, expected: str | type[Ended] | None
 ) -> None:
     with pytest.raises(Ended) if expected is Ended else nullcontext():
-        assert unguided._meaning(status, printed, errors) == expected
-
-
-def test_what_takes_all_its_cpu_time_hangs_and_what_waits_too_long_is_ended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "test_loop.py").write_text("def test_a():\n    while True: pass\n")
-    (tmp_path / "test_wait.py").write_text("import time\ndef test_a(): time.sleep(600)\n")
-    monkeypatch.setattr(unguided, "CPU_S_MAX", 2)
-    assert unguided.noticed(tmp_path, ["test_loop.py"]) == "hangs"
-    monkeypatch.setattr(unguided, "WALL_S_MAX", 1)
-    with pytest.raises(Ended):
-        unguided.noticed(tmp_path, ["test_wait.py"])
+        assert unguided._meaning(Ran(status, printed, errors)) == expected

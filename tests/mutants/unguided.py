@@ -2,10 +2,12 @@
 
 Sample      of all changes (tests/mutants/changes.py) in a folder's files, by a seed; a larger count goes on
             with the same sample.
-Tests       of a changed file: those named after it, those that speak of its module, then the rest of the
-            folder's, and what stands above it (``ABOVE``). They end with the first that fails.
-Ended       tests that take WALL_S_MAX, or that something else ends, say nothing: the next run tries again.
-            What takes CPU_S_MAX, however busy the machine is, hangs, and has been noticed.
+Tests       of a changed file: its folder's, and those of what stands above it (``ABOVE``). They end with the
+            first that fails; those that reach the changed function (reached.py) come first, the shortest of
+            them before the others. Which they are is in ``build/unguided/FOLDER.reached.json``, found once
+            on the sound code: an old one is as good, if it gives another order.
+Ended       tests that something else ends, or the clock, say nothing: the next run tries again. What takes
+            CPU_S_MAX, however busy the machine is, hangs, and has been noticed (limited.py).
 Resumed     each other outcome is a line of ``build/unguided/FOLDER-SEED.jsonl``: the command goes on behind
             them. A change whose file is another one now is tried again.
 Survivors   are holes in the tests, or changes that change nothing: a reader judges. Those that were judged
@@ -14,16 +16,13 @@ Exit status 0 all are noticed or equivalent, 1 some survived, 2 wrong usage, 3 s
 """
 
 import hashlib
-import os
 import random
 import re
-import resource
-import signal
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Final
 
 import click
@@ -31,13 +30,15 @@ import msgspec
 import pytest
 
 from tests.modules import FOLDERS
+from tests.mutants import reached
 from tests.mutants.changes import Change, changes_of, line_of
 from tests.mutants.equivalent import EQUIVALENT
+from tests.mutants.limited import Ended, Hangs, Ran, run_pytest
+from tests.mutants.reached import CHOOSE, FOLDER, LEFT_OUT, RECORD, Reached, function_at
 from tests.mutants.runner import ROOT, copied_tree, replaced
 
 STATE: Final = ROOT / "build" / "unguided"
-CPU_S_MAX: Final = 600  # of the tests of one change, which take a minute or two: more is a hang
-WALL_S_MAX: Final = 3600
+CPU_S_MAX: Final = 600  # of the tests of one change, which take half a minute: more is a hang
 ABOVE: Final = {
     "broker/log": ("tests/broker/test_partition_transactions.py", "tests/broker/test_fetch.py"),
     "controller": ("tests/quorum/test_proposer.py", "tests/simulation/test_transaction_storms.py"),
@@ -67,10 +68,6 @@ class Place(msgspec.Struct, frozen=True):
         """The same as long as the file is the same."""
         source = (tree / self.file).read_bytes()
         return f"{self.file} {self.change.begin} {self.change.kind} {hashlib.sha256(source).hexdigest()[:12]}"
-
-
-class Ended(Exception):
-    """The tests did not come to an end, which says nothing of the change."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -106,11 +103,12 @@ def main(folder: str, seed: int, count: int, list_only: bool) -> None:
     outcomes = []
     with copied_tree() as copy, state.open("ab") as lines:
         sample = sample_of(folder, seed, copy)[:count]
+        found = reached_in(copy, folder)
         for place in sample:
             outcome = done.get(place.key(copy))
             if outcome is None:
                 try:
-                    outcome = tried(copy, place)
+                    outcome = tried(copy, place, found)
                 except Ended as ended:
                     click.echo(f"{place.file}:{place.change.line}: {place.change.kind}: {ended}")
                     continue
@@ -142,33 +140,47 @@ def known(state: Path) -> dict[str, Outcome]:
     return {each.key: each for each in (msgspec.json.decode(line, type=Outcome) for line in whole)}
 
 
-def files_of_tests(file: str, tree: Path = ROOT) -> tuple[list[str], list[str]]:
-    """The files of tests to run for a changed file: those that are likely to notice, and then the others."""
+def files_of_tests(file: str, tree: Path = ROOT) -> list[str]:
+    """The files of tests to run for a changed file."""
     path = Path(file)
     folder = tree / "tests" / path.parent
     while not folder.is_dir():
         folder = folder.parent
-    module = "fencepost." + ".".join(path.with_suffix("").parts)
-    tests = [str(each.relative_to(tree)) for each in sorted(folder.rglob("test_*.py"))]
     above = [each for begin, files in ABOVE.items() if file.startswith(begin) for each in files]
-
-    def far(test: str) -> tuple[int, str]:
-        if Path(test).stem.startswith(f"test_{path.stem}"):
-            return 0, test
-        text = (tree / test).read_text("utf-8")
-        return (1 if re.search(rf"\b{re.escape(module)}\b", text) else 2), test
-
-    near = [test for test in sorted(tests, key=far) if far(test)[0] < 2]
-    return near, [*sorted(set(tests) - set(near)), *above]
+    return [*(str(each.relative_to(tree)) for each in sorted(folder.rglob("test_*.py"))), *above]
 
 
-def tried(copy: Path, place: Place) -> Outcome:
+def reached_in(copy: Path, folder: str) -> list[Reached]:
+    """What the tests of a folder reach in it, those that take least first. Raises Hangs, Ended."""
+    record = STATE / f"{folder.replace('/', '.')}.reached.json"
+    if not record.exists():
+        changed = (str(path.relative_to(copy)) for path in (copy / folder).rglob("*.py"))
+        files = {test for file in changed for test in files_of_tests(file, copy)}
+        _run(copy, sorted(files), {RECORD: str(record), FOLDER: f"{folder}/"})
+    return sorted(msgspec.json.decode(record.read_bytes(), type=list[Reached]), key=lambda each: each.seconds)
+
+
+def near(found: Iterable[Reached], place: Place, source: str) -> list[str]:
+    """The tests that reach what is changed; where that is no function, those that reach any of the file."""
+    function = function_at(source, place.file, place.change.line)
+
+    def is_near(each: Reached) -> bool:
+        if function is not None:
+            return function in each.functions
+        return any(name.startswith(f"{place.file} ") for name in each.functions)
+
+    return [each.test for each in found if is_near(each)]
+
+
+def tried(copy: Path, place: Place, found: Iterable[Reached]) -> Outcome:
     """Make the change in the copy, and run its tests. Raises Ended."""
     source = (copy / place.file).read_text("utf-8")
+    files = files_of_tests(place.file, copy)
+    first = [test for test in near(found, place, source) if _recordof(test) in files]
     began_s = time.monotonic()
     with replaced(copy / place.file, place.change.of(source)):
-        near, others = files_of_tests(place.file, copy)
-        noticed_by = (noticed(copy, near) if near else None) or noticed(copy, others)
+        noticed_by = noticed(copy, {_recordof(test) for test in first}, first, {}) if first else None
+        noticed_by = noticed_by or noticed(copy, files, first, {LEFT_OUT: "1"})
     return Outcome(
         key=place.key(copy),
         file=place.file,
@@ -180,47 +192,47 @@ def tried(copy: Path, place: Place) -> Outcome:
     )
 
 
-def noticed(copy: Path, tests: list[str]) -> str | None:
-    """The first test that fails, "import" or "hangs"; None if none does. Raises Ended."""
-    command = [sys.executable, "-P", "-m", "pytest", "-q", "-x", "-rfE", "-p", "no:cacheprovider", "-n", "0"]
-    command += ["-o", f"faulthandler_timeout={WALL_S_MAX}"]  # of one test: of a busy machine, too
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "PYTHON"))
-    }
-    environment |= {"PYTHONPATH": str(copy), "HYPOTHESIS_PROFILE": "check"}
-    limits = (CPU_S_MAX, CPU_S_MAX + 60)
-    try:
-        ran = subprocess.run(
-            [*command, "-m", "not slow", *tests],
-            cwd=copy,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=WALL_S_MAX,
-            check=False,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, limits),
-        )
-    except subprocess.TimeoutExpired as expired:
-        raise Ended(f"ended after {WALL_S_MAX} s, which says nothing") from expired
-    return _meaning(ran.returncode, ran.stdout, ran.stderr)
+def _recordof(test: str) -> str:
+    return test.partition("::")[0]
 
 
-def _meaning(status: int, printed: str, errors: str) -> str | None:
+def noticed(copy: Path, files: Iterable[str], chosen: list[str], how: dict[str, str]) -> str | None:
+    """The first test of these files that fails, "import" or "hangs"; None if none does. Raises Ended.
+
+    chosen, how   the tests that are run, in their order; with LEFT_OUT those that are not.
+    """
+    with NamedTemporaryFile(suffix=".json") as ids:
+        ids.write(msgspec.json.encode(chosen))
+        ids.flush()
+        try:
+            return _meaning(_run(copy, ["-x", *sorted(files)], {CHOOSE: ids.name, **how}))
+        except Hangs:
+            return "hangs"
+
+
+def _run(copy: Path, words: Iterable[str], environment: dict[str, str]) -> Ran:
+    return run_pytest(
+        copy,
+        ["-rfE", "-p", reached.__name__, "-m", "not slow", *words],
+        cpu_s_max=CPU_S_MAX,
+        environment={"HYPOTHESIS_PROFILE": "check", **environment},
+    )
+
+
+def _meaning(ran: Ran) -> str | None:
     """Of how pytest ended, see ``noticed``."""
-    failed = _FAILED.search(printed)
+    failed = _FAILED.search(ran.printed)
     if failed is not None:
         return failed[1]
-    if status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):  # all of these files are slow
+    if ran.status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):  # all of these are slow
         return None
-    if status == -signal.SIGXCPU:
-        return "hangs"
-    is_broken = status in (
+    is_broken = ran.status in (
         pytest.ExitCode.INTERRUPTED,
         pytest.ExitCode.INTERNAL_ERROR,
         pytest.ExitCode.USAGE_ERROR,
     )
-    if not is_broken or "file or directory not found" in errors:
-        raise Ended(f"pytest ended with {status}, which says nothing: {errors[-200:]}")
+    if not is_broken or "file or directory not found" in ran.errors:
+        raise Ended(f"pytest ended with {ran.status}, which says nothing: {ran.errors[-200:]}")
     return "import"
 
 

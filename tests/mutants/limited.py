@@ -1,0 +1,126 @@
+"""Runs of pytest over broken code, which may never end, on a machine that may be busy with other things.
+
+Hangs    it took its CPU time, or has waited WAITED_S_MAX for nothing that this machine could give: that is
+         what the broken code does, and it has been noticed.
+Ended    WALL_S_MAX went by, or something else ended the run: that says nothing of the code.
+Waited   the time in which no thread of the run and of what it started computed, or wanted to (Linux:
+         ``schedstat``; elsewhere it is always 0). Time for which the machine kept it from computing is none.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Final, NamedTuple
+
+WALL_S_MAX: Final = 3600
+WAITED_S_MAX: Final = 180
+POLLED_S: Final = 1.0
+
+_PROC: Final = Path("/proc")
+
+
+class Ended(Exception):
+    """The tests did not come to an end, which says nothing of the code."""
+
+
+class Hangs(Exception):
+    """The tests do not come to an end with this code."""
+
+
+class Ran(NamedTuple):
+    """How pytest ended: its exit status (negative: a signal), and what it printed."""
+
+    status: int
+    printed: str
+    errors: str
+
+
+def run_pytest(
+    copy: Path, words: Iterable[str], *, cpu_s_max: int, environment: Mapping[str, str] | None = None
+) -> Ran:
+    """Run pytest in a copy of the tree, in one process. Raises Hangs, Ended."""
+    command = ["/bin/sh", "-c", f'ulimit -S -t {cpu_s_max} && exec "$@"', "sh"]
+    command += [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0"]
+    command += ["-o", f"faulthandler_timeout={WALL_S_MAX}"]  # of one test: of a busy machine, too
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "PYTHON"))}
+    with TemporaryFile() as printed, TemporaryFile() as errors:
+        process = subprocess.Popen(
+            [*command, *words],
+            cwd=copy,
+            env={**kept, "PYTHONPATH": str(copy), **(environment or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=printed,
+            stderr=errors,
+            process_group=0,  # not a session: that would have a share of the CPU of its own
+        )
+        try:
+            status = _await(process)
+        finally:
+            if process.poll() is None:
+                for pid in _family(process.pid):
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+                process.wait()
+        texts = [file.read().decode(errors="replace") for file in (printed, errors) if not file.seek(0)]
+    if status == -signal.SIGXCPU:
+        raise Hangs(f"it took {cpu_s_max} s of CPU time")
+    if status < 0 or "\nTimeout (" in f"\n{texts[1]}":  # faulthandler's
+        raise Ended(f"pytest ended with {status}, which says nothing: {texts[1][-200:]}")
+    return Ran(status, *texts)
+
+
+def _await(process: subprocess.Popen[bytes]) -> int:
+    """Its exit status. Raises Hangs, Ended."""
+    waited_s, before, seen_s = 0.0, dict[Path, float](), time.monotonic()
+    until_s = seen_s + WALL_S_MAX
+    while True:
+        try:
+            return process.wait(POLLED_S)
+        except subprocess.TimeoutExpired:
+            now_s, wanted = time.monotonic(), _wanted_s(process.pid)
+        computed_s = sum(seconds - before.get(thread, 0.0) for thread, seconds in wanted.items())
+        waited_s += max(0.0, now_s - seen_s - computed_s) if wanted else 0.0
+        before, seen_s = wanted, now_s
+        if waited_s > WAITED_S_MAX:
+            raise Hangs(f"it has waited for {WAITED_S_MAX} s")
+        if now_s > until_s:
+            raise Ended(f"ended after {WALL_S_MAX} s, which says nothing")
+
+
+def _wanted_s(root: int) -> dict[Path, float]:
+    """Thread -> for how long it has computed or wanted to, of a process and all that it started."""
+    return {thread: seconds for pid in _family(root) for thread, seconds in _threads(pid)}
+
+
+def _family(root: int) -> set[int]:
+    """A process, those that it started, those that these started, and those of its group."""
+    parents = dict(_parents())
+    family = {root}
+    for _ in range(10):  # generations
+        family |= {pid for pid, (parent, group) in parents.items() if parent in family or group == root}
+    return family
+
+
+def _parents() -> Iterator[tuple[int, tuple[int, int]]]:
+    """Process -> its parent and its group."""
+    for path in _PROC.glob("[0-9]*/stat"):
+        try:
+            words = path.read_text(errors="replace").rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        yield int(path.parent.name), (int(words[1]), int(words[2]))
+
+
+def _threads(pid: int) -> Iterator[tuple[Path, float]]:
+    for path in (_PROC / str(pid) / "task").glob("*/schedstat"):
+        try:
+            computed_ns, kept_waiting_ns, _ = path.read_text().split()
+        except (OSError, ValueError):
+            continue
+        yield path, (int(computed_ns) + int(kept_waiting_ns)) / 1e9
