@@ -5,7 +5,12 @@ import struct
 from contextlib import suppress
 from typing import Any, Final
 
-from fencepost.controller.errors import ProducerFenced
+from fencepost.controller.errors import (
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    NotCoordinator,
+    ProducerFenced,
+)
 from fencepost.controller.group_errors import IllegalGeneration, MemberIdRequired, RebalanceInProgress
 from fencepost.controller.groups.identity import Identity
 from fencepost.controller.groups.joining import JoinGroup, JoinGroupAnswer
@@ -21,7 +26,7 @@ from fencepost.controller.transactions.group_init import MemberAssignment
 from fencepost.controller.transactions.init_request import InitProducerId, InitProducerIdAnswer
 from fencepost.records.transaction_log import TopicPartitions
 from fencepost.records.types import ProducerId
-from fencepost.wire.connection import Connection
+from fencepost.wire.connection import Connection, ConnectionLost
 from fencepost.wire.k09_offset_fetch import OFFSET_FETCH
 from fencepost.wire.k11_join_group import JOIN_GROUP
 from fencepost.wire.k14_sync_group import SYNC_GROUP
@@ -34,6 +39,7 @@ from tests.processes.txn_client import Client
 
 SESSION_MS: Final = 45_000
 TIMEOUT_MS: Final = 60_000
+_MOVED: Final = (NotCoordinator, CoordinatorNotAvailable, CoordinatorLoadInProgress, ConnectionLost)
 Pair = tuple[int, int]
 Assigned = dict[str, tuple[int, ...]]
 
@@ -104,10 +110,14 @@ class Loop:
         return row.offset, row.code
 
     async def _rebalance(self, assigned: Assigned) -> None:
-        address = await self.producer("any")._address()
         async with asyncio.timeout(60):
-            generations = await asyncio.gather(*(self._member(address, each, assigned) for each in assigned))
-        (self.generation,) = set(generations)
+            moved: list[Any] = [None]
+            while moved:
+                address = await self.producer("any")._address()
+                each_s = (self._member(address, each, assigned) for each in assigned)
+                ends = await asyncio.gather(*each_s, return_exceptions=True)
+                moved = [each for each in ends if isinstance(each, _MOVED)]
+        (self.generation,) = {_of(each) for each in ends}
 
     async def _member(self, address: tuple[str, int], who: str, assigned: Assigned) -> int:
         """Join and sync until all are in one generation, which is returned."""
@@ -143,6 +153,12 @@ class Loop:
                 self.ids[who] = required.member_id
             else:
                 return answer
+
+
+def _of(ended: int | BaseException) -> int:
+    if isinstance(ended, BaseException):
+        raise ended
+    return ended
 
 
 def consumers_assignment(topic: str, partitions: tuple[int, ...]) -> bytes:
