@@ -23,7 +23,8 @@ ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024  # the whole journal is some 8 MB
 def ask(path: Path, verb: str, words: Mapping[str, object], answer_s: float) -> Any:
     """What the process at ``path`` says. Raises ClusterFailed: it refused.
 
-    OSError: none is there, it ended, or (TimeoutError) there is no answer after ``answer_s`` seconds.
+    OSError: none is there, it ended within its answer or before, or (TimeoutError) there is none after
+    ``answer_s`` seconds.
     """
     with opened(path, verb, words, answer_s) as (_, said):
         return said
@@ -41,7 +42,9 @@ def opened(
         asking.sendall(json.dumps({"verb": verb, "with": words}).encode() + b"\n")
         with asking.makefile("rb") as answers:
             line = answers.readline(ANSWER_BYTES_MAX)
-        if not line:
+        if len(line) == ANSWER_BYTES_MAX:
+            raise ClusterFailed(f"the answer to {verb!r} is longer than {ANSWER_BYTES_MAX} bytes")
+        if not line.endswith(b"\n"):
             raise ConnectionResetError("the cluster ended")
         answer = json.loads(line)
         if "error" in answer:
