@@ -29,6 +29,10 @@ class Ended(Exception):
     """The tests did not come to an end, which says nothing of the code."""
 
 
+class Died(Ended):
+    """A signal ended the tests: by chance, unless it does so again."""
+
+
 class Hangs(Exception):
     """The tests do not come to an end with this code."""
 
@@ -44,7 +48,7 @@ class Ran(NamedTuple):
 def run_pytest(
     copy: Path, words: Iterable[str], *, cpu_s_max: int, environment: Mapping[str, str] | None = None
 ) -> Ran:
-    """Run pytest in a copy of the tree, in one process. Raises Hangs, Ended."""
+    """Run pytest in a copy of the tree, in one process. Raises Hangs, Died, Ended."""
     command = ["/bin/sh", "-c", f'ulimit -S -t {cpu_s_max} && exec "$@"', "sh"]
     command += [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0"]
     command += ["-o", f"faulthandler_timeout={WALL_S_MAX}"]  # of one test: of a busy machine, too
@@ -70,8 +74,10 @@ def run_pytest(
         texts = [file.read().decode(errors="replace") for file in (printed, errors) if not file.seek(0)]
     if status == -signal.SIGXCPU:
         raise Hangs(f"it took {cpu_s_max} s of CPU time")
-    if status < 0 or "\nTimeout (" in f"\n{texts[1]}":  # faulthandler's
-        raise Ended(f"pytest ended with {status}, which says nothing: {texts[1][-200:]}")
+    if status < 0:
+        raise Died(f"pytest ended with {status}, which says nothing: {texts[1][-200:]}")
+    if "\nTimeout (" in f"\n{texts[1]}":  # faulthandler's
+        raise Ended(f"one test took {WALL_S_MAX} s, which says nothing")
     return Ran(status, *texts)
 
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from tests.mutants import unguided
 from tests.mutants.changes import changes_of, line_of
-from tests.mutants.limited import Ended, Ran
+from tests.mutants.limited import Died, Ended, Hangs, Ran
 from tests.mutants.reached import Reached, function_at
 from tests.mutants.runner import ROOT
 from tests.mutants.unguided import Place, files_of_tests, known, near, reached_in, sample_of, tried
@@ -195,3 +195,30 @@ def test_what_the_end_of_the_tests_means(
 ) -> None:
     with pytest.raises(Ended) if expected is Ended else nullcontext():
         assert unguided._meaning(Ran(status, printed, errors)) == expected
+
+
+@table(
+    ("ends", "expected"),
+    [
+        ([Died, Died], "dies"),
+        ([Died, Ran(0, "", "")], None),
+        ([Died, Hangs], "hangs"),
+        ([Died, Ended], Ended),
+        ([Ended, Ran(0, "", "")], Ended),
+        ([Hangs], "hangs"),
+    ],
+)
+def test_what_a_signal_ends_is_tried_once_more(
+    ends: list[type[Exception] | Ran], expected: str | type[Ended] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    coming = iter(ends)
+
+    def run(*_: object) -> Ran:
+        end = next(coming)
+        if isinstance(end, Ran):
+            return end
+        raise end
+
+    monkeypatch.setattr(unguided, "_run", run)
+    with pytest.raises(Ended) if expected is Ended else nullcontext():
+        assert unguided.noticed(ROOT, [], [], {}) == expected

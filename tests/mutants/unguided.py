@@ -7,7 +7,8 @@ Tests       of a changed file: its folder's, and those of what stands above it (
             them before the others. Which they are is in ``build/unguided/FOLDER.reached.json``, found once
             on the sound code: an old one is as good, if it gives another order.
 Ended       tests that something else ends, or the clock, say nothing: the next run tries again. What takes
-            CPU_S_MAX, however busy the machine is, hangs, and has been noticed (limited.py).
+            CPU_S_MAX, however busy the machine is, hangs, and has been noticed (limited.py); so has what a
+            signal ends two times.
 Resumed     each other outcome is a line of ``build/unguided/FOLDER-SEED.jsonl``: the command goes on behind
             them. A change whose file is another one now is tried again.
 Survivors   are holes in the tests, or changes that change nothing: a reader judges. Those that were judged
@@ -33,7 +34,7 @@ from tests.modules import FOLDERS
 from tests.mutants import reached
 from tests.mutants.changes import Change, changes_of, line_of
 from tests.mutants.equivalent import EQUIVALENT
-from tests.mutants.limited import Ended, Hangs, Ran, run_pytest
+from tests.mutants.limited import Died, Ended, Hangs, Ran, run_pytest
 from tests.mutants.reached import CHOOSE, FOLDER, LEFT_OUT, RECORD, Reached, function_at
 from tests.mutants.runner import ROOT, copied_tree, replaced
 
@@ -71,7 +72,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """``noticed_by``: a test, "hangs" or "import"; None: no test noticed."""
+    """``noticed_by``: a test, "hangs", "dies" or "import"; None: no test noticed."""
 
     key: str
     file: str
@@ -197,17 +198,23 @@ def _recordof(test: str) -> str:
 
 
 def noticed(copy: Path, files: Iterable[str], chosen: list[str], how: dict[str, str]) -> str | None:
-    """The first test of these files that fails, "import" or "hangs"; None if none does. Raises Ended.
+    """The first test of these files that fails, "import", "hangs" or "dies"; None if none does. Raises Ended.
 
     chosen, how   the tests that are run, in their order; with LEFT_OUT those that are not.
     """
     with NamedTemporaryFile(suffix=".json") as ids:
         ids.write(msgspec.json.encode(chosen))
         ids.flush()
+        words, environment = ["-x", *sorted(files)], {CHOOSE: ids.name, **how}
         try:
-            return _meaning(_run(copy, ["-x", *sorted(files)], {CHOOSE: ids.name, **how}))
+            try:
+                return _meaning(_run(copy, words, environment))
+            except Died:
+                return _meaning(_run(copy, words, environment))
         except Hangs:
             return "hangs"
+        except Died:
+            return "dies"
 
 
 def _run(copy: Path, words: Iterable[str], environment: dict[str, str]) -> Ran:

@@ -58,6 +58,13 @@ def test_batches_get_their_place_and_are_else_what_came(tmp_path: Path) -> None:
     assert log.epoch_at(Offset(0)) == 4
 
 
+def test_nothing_is_read_of_a_batch_that_the_upper_offset_lies_in(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    append(log, batch(count=2), batch(count=3))
+    assert log.read(Offset(3), 1000, Offset(4)) == b""
+    assert offsets(log.read(Offset(0), 1000, Offset(4))) == [0]
+
+
 def test_several_batches_of_nobody_are_appended_at_once(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     assert append(log, batch(count=2) + batch() + batch(count=3))[:2] == (0, 5)
