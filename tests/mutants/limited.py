@@ -1,7 +1,7 @@
 """Runs of pytest over broken code, which may never end, on a machine that may be busy with other things.
 
-Hangs    it took its CPU time, or has waited WAITED_S_MAX for nothing that this machine could give: that is
-         what the broken code does, and it has been noticed.
+Hangs    it took its CPU time, or a test has waited WAITED_S_MAX for nothing that this machine could give:
+         that is what the broken code does, and it has been noticed.
 Ended    WALL_S_MAX went by, or something else ended the run: that says nothing of the code.
 Waited   the time in which no thread of the run and of what it started computed, or wanted to (Linux:
          ``schedstat``; elsewhere it is always 0). Time for which the machine kept it from computing is none.
@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Final, NamedTuple
@@ -61,10 +61,9 @@ def run_pytest(
             stdin=subprocess.DEVNULL,
             stdout=printed,
             stderr=errors,
-            process_group=0,  # not a session: that would have a share of the CPU of its own
         )
         try:
-            status = _await(process)
+            status = _await(process, lambda: os.fstat(printed.fileno()).st_size)
         finally:
             if process.poll() is None:
                 for pid in _family(process.pid):
@@ -81,10 +80,10 @@ def run_pytest(
     return Ran(status, *texts)
 
 
-def _await(process: subprocess.Popen[bytes]) -> int:
-    """Its exit status. Raises Hangs, Ended."""
+def _await(process: subprocess.Popen[bytes], progress: Callable[[], int]) -> int:
+    """Its exit status. Raises Hangs, Ended. ``progress`` is another number when one more test has ended."""
     waited_s, before, seen_s = 0.0, dict[Path, float](), time.monotonic()
-    until_s = seen_s + WALL_S_MAX
+    until_s, reached = seen_s + WALL_S_MAX, 0
     while True:
         try:
             return process.wait(POLLED_S)
@@ -93,8 +92,10 @@ def _await(process: subprocess.Popen[bytes]) -> int:
         computed_s = sum(seconds - before.get(thread, 0.0) for thread, seconds in wanted.items())
         waited_s += max(0.0, now_s - seen_s - computed_s) if wanted else 0.0
         before, seen_s = wanted, now_s
+        if progress() != reached:
+            waited_s, reached = 0.0, progress()
         if waited_s > WAITED_S_MAX:
-            raise Hangs(f"it has waited for {WAITED_S_MAX} s")
+            raise Hangs(f"a test has waited for {WAITED_S_MAX} s")
         if now_s > until_s:
             raise Ended(f"ended after {WALL_S_MAX} s, which says nothing")
 
@@ -105,22 +106,22 @@ def _wanted_s(root: int) -> dict[Path, float]:
 
 
 def _family(root: int) -> set[int]:
-    """A process, those that it started, those that these started, and those of its group."""
+    """A process, those that it started, and those that these started."""
     parents = dict(_parents())
     family = {root}
     for _ in range(10):  # generations
-        family |= {pid for pid, (parent, group) in parents.items() if parent in family or group == root}
+        family |= {pid for pid, parent in parents.items() if parent in family}
     return family
 
 
-def _parents() -> Iterator[tuple[int, tuple[int, int]]]:
-    """Process -> its parent and its group."""
+def _parents() -> Iterator[tuple[int, int]]:
+    """Process -> its parent."""
     for path in _PROC.glob("[0-9]*/stat"):
         try:
             words = path.read_text(errors="replace").rpartition(")")[2].split()
         except OSError:  # it has ended
             continue
-        yield int(path.parent.name), (int(words[1]), int(words[2]))
+        yield int(path.parent.name), int(words[1])
 
 
 def _threads(pid: int) -> Iterator[tuple[Path, float]]:

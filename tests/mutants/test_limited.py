@@ -1,6 +1,6 @@
 """Runs of pytest that do not come to an end: which of them say something of the code, and which nothing."""
 
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -23,6 +23,11 @@ TEST = "tests/mutants/test_limited.py::test_a"
         pytest.param("while True: pass", pytest.raises(Hangs, match="5 s of CPU time"), id="computes"),
         pytest.param("time.sleep(600)", pytest.raises(Hangs, match="waited for 3 s"), id="waits"),
         pytest.param(
+            "time.sleep(2)\n\n@pytest.mark.parametrize('n', range(3))\ndef test_b(n): time.sleep(2)",
+            nullcontext(),
+            id="each-waits-a-little",
+        ),
+        pytest.param(
             "subprocess.run([sys.executable, '-c', 'while True: pass'], start_new_session=True)",
             pytest.raises(Ended, match="ended after 20 s"),
             id="waits-for-what-computes",
@@ -31,11 +36,13 @@ TEST = "tests/mutants/test_limited.py::test_a"
     ],
 )
 def test_what_does_not_end(
-    test: str, expected: "pytest.RaisesExc[Exception]", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    test: str, expected: AbstractContextManager[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for limit, seconds in (("WALL_S_MAX", 20), ("WAITED_S_MAX", 3), ("POLLED_S", 0.1)):
         monkeypatch.setattr(limited, limit, seconds)
-    (tmp_path / "test_a.py").write_text(f"import os, subprocess, sys, time\ndef test_a():\n    {test}\n")
+    (tmp_path / "test_a.py").write_text(
+        f"import os, pytest, subprocess, sys, time\ndef test_a():\n    {test}\n"
+    )
     cpu_s_max = 5 if test == "while True: pass" else 600
     with expected:
         run_pytest(tmp_path, ["-o", "faulthandler_timeout=0", "test_a.py"], cpu_s_max=cpu_s_max)
