@@ -48,6 +48,15 @@ def test_entries_of_an_index_are_as_far_apart_as_is_set(tmp_path: Path) -> None:
     assert sizes[0] > 3 * sizes[1] > 0
 
 
+def test_a_batch_has_an_entry_if_more_than_the_interval_lies_before_it(tmp_path: Path) -> None:
+    size = len(batch())
+    log = open_log(tmp_path, replace(CONFIG, index_interval_bytes=2 * size))
+    for _ in range(10):
+        append(log, batch())
+    positions = [position for _, position in Segment(log.directory, Offset(0)).offsets.entries()]
+    assert positions == [3 * size, 6 * size, 9 * size]
+
+
 def segment(directory: Path, base: int) -> Segment:
     (directory / f"{base:020}.log").touch()
     return Segment(directory, Offset(base))

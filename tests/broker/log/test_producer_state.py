@@ -349,12 +349,14 @@ def test_producers_expire_in_slices_but_never_with_a_transaction_open() -> None:
     made.data(0, txn=True, producer=100_000)
     for producer in range(99_999):  # with the open one as many as a partition remembers
         made.states.take(_header(producer), Offset(made.end), NOW_MS)
-    made.states.verification_guard(ProducerId(5), 0, 0, NOW_MS)
+    guard = ask(made, producer=5)
     assert not _sweep(made.states, NOW_MS + 999), "expired too early"
+    assert ask(made, producer=5) == guard
     slices = _sweep(made.states, NOW_MS + 1_000)
     assert slices == 100  # of 1,000 producers each: none is looked at twice
     assert list(made.states.table) == [100_000]
     assert made.states.row(ProducerId(5)) is None
+    assert ask(made, producer=5) not in {None, guard}, "what was asked for so long ago is forgotten, too"
 
 
 def _header(producer: int) -> BatchHeader:
