@@ -1,10 +1,11 @@
 """Why a test of exactly-once failed, in plain words: bugs of applications that leave a trace.
 
-Each      is a function of the evidence that returns sentences; nothing is guessed that was not seen.
+Each      is a function of the evidence that returns sentences; nothing is guessed that was not seen. Where
+          what was seen has two readings, the sentence says perhaps.
 Order     the surest first. What the rest can only suspect is left out once one of them is sure.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -18,12 +19,13 @@ from fencepost.testing.evidence import (
     instances,
     pair_text,
 )
-from fencepost.testing.journal import Answer, Request
+from fencepost.testing.journal import Answer, Pair, Request
 from fencepost.wire.k20065_explain_transaction import UNKNOWN
 
 SLOW_S: Final = 0.2  # an answer that took longer may have come after the client's call had timed out
 CAUSES_MAX: Final = 10
 ORDER: Final = "the order is begin, produce, commit"
+UNKNOWN_COMMIT: Final = "A commit that timed out is neither done nor failed: repeat it until it is answered."
 UNENDED: Final = frozenset({"_CONFLICT", "_TIMED_OUT"})  # librdkafka: a commit or abort has not returned yet
 WRITES: Final = frozenset({"Produce", "AddPartitionsToTxn"})
 
@@ -32,11 +34,11 @@ def causes(evidence: Evidence) -> list[str]:
     """What explains the failure; empty if nothing of it left a trace."""
     sure: Sequence[Callable[[Evidence], list[str]]] = (_unknown_outcomes, _reused_ids, _offsets_outside)
     found = [sentence for look in sure for sentence in look(evidence)]
-    if not found:
-        found += _unwaited_commits(evidence)
+    for look in (_unwaited_commits, _sent_again):
+        found += [] if found else look(evidence)
     found += _timed_out(evidence)
-    if not found:
-        found += _commits_before_produces(evidence)
+    for look in (_commits_before_produces, _late_commits):
+        found += [] if found else look(evidence)
     ids = evidence.ids()
     found += [
         f"{name!r} still has an open transaction: {evidence.open[name]}"
@@ -156,6 +158,80 @@ def _unwaited(evidence: Evidence, what: str, of: str) -> str:
     )
 
 
+def _last_commit(requests: Sequence[Request], pairs: Sequence[Pair]) -> list[Request]:
+    """The attempts to commit the last transaction of these pairs, if it is committed; else empty."""
+    ends = [each for each in requests if each.api == "EndTxn" and each.pair in pairs]
+    if not ends or not ends[-1].committed or not ends[-1].is_done or ends[-1].answered_s is None:
+        return []
+    known = [index for index, each in enumerate(ends[:-1]) if _is_known(each, ends[-1].at_s)]
+    return ends[known[-1] + 1 if known else 0 :]
+
+
+def _sent_again(evidence: Evidence) -> list[str]:
+    """What one producer of a transactional id had committed, and the next one wrote again."""
+    for shown, writers in evidence.doubled:
+        for name in evidence.ids():
+            requests = evidence.of(name)
+            for older, newer in pairwise(instances(requests)):
+                commit = _last_commit(requests, older.pairs)
+                if commit and {*writers} & {*older.pairs} and {*writers} & {*newer.pairs}:
+                    return [_again(evidence, name, shown, commit, newer)]
+    return []
+
+
+def _again(evidence: Evidence, name: str, shown: str, commit: Sequence[Request], newer: Instance) -> str:
+    first, last = commit[0], commit[-1]
+    what = f"the commit of {name!r} ({pair_text(first.pair)}), sent at {evidence.at(first.at_s)}, was "
+    then = (
+        f"At {evidence.at(newer.began_s)} the application began another producer of that id, which wrote "
+        f"{shown} once more."
+    )
+    if _is_prompt(first, last):
+        return (
+            f"The application sent again what was committed: {what}answered. {then} How far it got belongs "
+            "into the transaction (send_offsets_to_transaction), or is looked up."
+        )
+    return f"The application ignored an unknown outcome: {what}{_late(first, last)}. {then} {UNKNOWN_COMMIT}"
+
+
+def _late(first: Request, last: Request) -> str:
+    said = f"answered only {(last.answered_s or last.at_s) - first.at_s:.1f} s later"
+    if first.delayed_ms:
+        return f"{said}, after the test's fault delayed it by {first.delayed_ms:g} ms"
+    return said if first is last else f"{said}, when its client had repeated it"
+
+
+def _late_commits(evidence: Evidence) -> list[str]:
+    """Something is lost, and a commit was answered late: by the test's fault, or the last of its id."""
+    for name in evidence.ids() if evidence.is_lost else ():
+        requests = evidence.of(name)
+        for commit in _slow_commits(requests):
+            if not _is_prompt(commit[0], commit[-1]):
+                return [_perhaps(evidence, name, commit, is_last=commit[-1] is requests[-1])]
+    return []
+
+
+def _slow_commits(requests: Sequence[Request]) -> Iterator[list[Request]]:
+    for each in requests:
+        if each.api == "EndTxn" and each.committed and each.is_done and each.delayed_ms:
+            yield [each]
+    for producer in instances(requests)[-1:]:
+        commit = _last_commit(requests, producer.pairs)
+        if commit and commit[-1] is requests[-1]:
+            yield commit
+
+
+def _perhaps(evidence: Evidence, name: str, commit: Sequence[Request], *, is_last: bool) -> str:
+    first, last = commit[0], commit[-1]
+    return (
+        "Perhaps the application ignored an unknown outcome: the commit of "
+        f"{name!r} ({pair_text(first.pair)}), sent at {evidence.at(first.at_s)}, was {_late(first, last)}"
+        f"{', and is the last that its producer did' if is_last else ''}. Where an application does not wait "
+        "for it, and catches the error, its client refuses what comes next, and that is lost. "
+        f"{UNKNOWN_COMMIT}"
+    )
+
+
 def _reused_ids(evidence: Evidence) -> list[str]:
     """A producer that is used after another one with its transactional id began."""
     found = []
@@ -171,10 +247,14 @@ def _reused_ids(evidence: Evidence) -> list[str]:
 
 
 def _refused_after(requests: Sequence[Request], older: Instance, newer: Instance) -> Request | None:
-    """The first request of ``older`` that was sent after ``newer`` had begun, and was refused."""
+    """The first request of ``older`` that was sent after ``newer`` had begun, and was refused.
+
+    Or while it began, if it was refused as one that is fenced: two that begin together.
+    """
     pending = {each.pair for each in _left_unknown(requests, older, newer)}
     for each in requests:
-        if each.at_s < newer.began_s or each.pair not in older.pairs or each.code in (None, 0):
+        began_s = newer.init.at_s if each.code in FENCED else newer.began_s
+        if each.at_s < began_s or each.pair not in older.pairs or each.code in (None, 0):
             continue
         if each.api == "EndTxn" and each.pair in pending:  # repeated by the client of the unknown outcome
             continue

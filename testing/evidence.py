@@ -69,6 +69,11 @@ class Evidence:
         return isinstance(self.failure, NotExactlyOnce) and bool(self.failure.findings.lost)
 
     @property
+    def doubled(self) -> list[tuple[str, list[Pair]]]:
+        """What the check found more than once, and by which producers it was written."""
+        return self.failure.findings.writers if isinstance(self.failure, NotExactlyOnce) else []
+
+    @property
     def out_of_state(self) -> BaseException | None:
         """The error by which a client refused a call in the state that it was in, if that ended the test."""
         return self._error_of(_OUT_OF_STATE)

@@ -23,13 +23,17 @@ TEXT_MAX: Final = 80
 
 @dataclass(slots=True)
 class Findings:
-    """What is wrong; each row is a sentence."""
+    """What is wrong; each row is a sentence.
+
+    ``writers``: of each doubled value that producers with an id wrote, its text and their ids and epochs.
+    """
 
     lost: list[str] = field(default_factory=list)
     torn: list[str] = field(default_factory=list)
     doubled: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     out_of_order: list[str] = field(default_factory=list)
+    writers: list[tuple[str, list[tuple[int, int]]]] = field(default_factory=list)
 
     def rows(self) -> list[tuple[str, list[str]]]:
         """Each kind that was found, with its sentences."""
@@ -77,6 +81,7 @@ def assert_exactly_once(
             findings.unknown.append(f"{_shown(value)}: {_where(elements, names)}")
         elif len(elements) > 1:
             findings.doubled.append(f"{_shown(value)}: {_where(elements, names)}")
+            findings.writers.append((_shown(value), _writers(elements)))
     once = [each for each in found if len(places[identity(each)]) == 1]
     _judge_order(findings, wanted, once, identity, order or _record_key)
     if findings.rows():
@@ -153,6 +158,11 @@ def _place(record: ConsumerRecord, names: dict[int, str]) -> str:
     name = names.get(record.producer_id)
     who = f"producer {record.producer_id}, epoch {record.producer_epoch}"
     return f"{place} by {who}" if name is None else f"{place} by {name} ({who})"
+
+
+def _writers(elements: Sequence[Any]) -> list[tuple[int, int]]:
+    records = [each for each in elements if isinstance(each, ConsumerRecord)]
+    return [(each.producer_id, each.producer_epoch) for each in records if each.producer_id >= 0]
 
 
 def _shown(element: Any) -> str:

@@ -10,6 +10,7 @@ Cost        this module is loaded by every run of pytest; the rest by the first 
 """
 
 import contextlib
+import gc
 import os
 import sys
 from collections.abc import Generator, Iterator
@@ -92,9 +93,15 @@ def fencepost(request: pytest.FixtureRequest) -> "Iterator[Lease]":
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """The explanation of a failing test, while its cluster is still there."""
-    report = yield
+    """The explanation of a failing test, while its cluster is still there.
+
+    What the test left behind is collected first: futures whose errors were not looked at are logged then,
+    with tracebacks. Within the parser by which pytest shows a test, CPython before 3.11.8 fails at that.
+    """
     lease = item.stash.get(HELD, None)
+    if lease is not None and call.excinfo is not None:
+        gc.collect()
+    report = yield
     if lease is not None and report.when == "call" and report.failed:
         failure = None if call.excinfo is None else call.excinfo.value
         report.sections[:0] = lease.explained(failure)

@@ -10,6 +10,7 @@ from fencepost.client import IllegalState, RequestTimedOut
 from fencepost.testing import NotExactlyOnce, assert_exactly_once
 from fencepost.testing.causes import causes
 from fencepost.testing.evidence import Evidence, instances
+from fencepost.testing.exactly_once import Findings
 from fencepost.testing.journal import Answer, Request
 from fencepost.testing.timeline import ROWS_MAX, timeline
 from fencepost.wire.k20065_explain_transaction import FenceExplained
@@ -43,6 +44,11 @@ def lost() -> NotExactlyOnce:
     return caught.value
 
 
+def doubled(*writers: tuple[int, int]) -> NotExactlyOnce:
+    findings = Findings(doubled=["b'order'"], writers=[("b'order'", [*writers])])
+    return NotExactlyOnce(findings, 1, 2)
+
+
 @dataclass
 class Story:
     """Requests of a test, each a tenth of a second after the one before."""
@@ -61,8 +67,10 @@ class Story:
         self.requests.append(request)
         return request
 
-    def begins(self, name: str, given: tuple[int, int], pair: tuple[int, int] = (-1, -1)) -> "Story":
-        self.add("InitProducerId", name, pair, given=given)
+    def begins(
+        self, name: str, given: tuple[int, int], pair: tuple[int, int] = (-1, -1), **said: Any
+    ) -> "Story":
+        self.add("InitProducerId", name, pair, given=given, **said)
         return self
 
     def produces(self, name: str, pair: tuple[int, int], **said: Any) -> "Story":
@@ -173,6 +181,59 @@ CASES: dict[str, tuple[Evidence, list[str]]] = {
         written().begins("app", B).commits("app", A, **FENCED).evidence(lost()),
         [TWICE, "its EndTxn at +0.300 s was refused with PRODUCER_FENCED."],
     ),
+    "two begin together, and the one that is fenced goes on before the other has its answer": (
+        Story()
+        .begins("app", A)
+        .begins("app", B, took_s=0.5)
+        .produces("app", A, **FENCED)
+        .produces("app", B)
+        .commits("app", B)
+        .evidence(lost()),
+        [TWICE, "another began at +0.600 s ", "The first went on: its Produce at +0.200 s was refused with"],
+    ),
+    "a commit that its client repeats is given up, and the next producer sends the same again": (
+        written()
+        .commits("app", A, **LOST)
+        .aborts("other", (8, 0))
+        .aborts("other", (8, 0))
+        .commits("app", A)
+        .begins("app", B)
+        .produces("app", B)
+        .commits("app", B)
+        .evidence(doubled(A, B)),
+        [
+            UNKNOWN + "sent at +0.200 s, was answered only 0.3 s later, when its client had repeated it. At ",
+            "+0.610 s the application began another producer of that id, which wrote b'order' once more. A ",
+        ],
+    ),
+    "what an instance committed is sent again by the next": (
+        written()
+        .commits("app", A)
+        .begins("app", B)
+        .produces("app", B)
+        .commits("app", B)
+        .evidence(doubled(A, B)),
+        ["The application sent again what was committed: the commit of 'app' (producer 7, epoch 0), sent"],
+    ),
+    "a commit takes long, its error is caught, and the client refuses the rest": (
+        written().commits("app", A, took_s=3, delayed_ms=2900).evidence(lost()),
+        [
+            "Perhaps the application ignored an unknown outcome: the commit of 'app' (producer 7, epoch 0), ",
+            "was answered only 3.0 s later, after the test's fault delayed it by 2900 ms, and is the last ",
+        ],
+    ),
+    "the same, and the application goes on with later ones": (
+        written()
+        .commits("app", A, took_s=3, delayed_ms=2900)
+        .produces("app", A)
+        .commits("app", A)
+        .evidence(lost()),
+        ["Perhaps the application ", "delayed it by 2900 ms. Where an application does not wait for it"],
+    ),
+    "a last commit takes long as a leader dies, and the rest is lost": (
+        written().commits("app", A, took_s=3).evidence(lost()),
+        ["Perhaps the application ", "was answered only 3.0 s later, and is the last that its producer did."],
+    ),
     "offsets are committed by the consumer, first": (
         Story().begins("app", A).commits_offsets("g").produces("app", A).commits("app", A).evidence(lost()),
         [
@@ -243,6 +304,20 @@ RIGHT = {
     "InitProducerId's answer was lost": Story().begins("app", B).produces("app", B).commits("app", B),
     "it asks again with its own pair": written().aborts("app", A).begins("app", B, A).produces("app", B),
     "each transaction has an epoch of its own": written().commits("app", A, given=B).produces("app", B),
+    "a commit takes long as a leader dies, and its producer goes on": written()
+    .commits("app", A, **LOST)
+    .commits("app", A, **LOST)
+    .commits("app", A, **LOST)
+    .commits("app", A)
+    .produces("app", A)
+    .commits("app", A),
+    "a commit takes long as a leader dies, and its producer begins the next transaction": written()
+    .commits("app", A, **LOST)
+    .commits("app", A, **LOST)
+    .commits("app", A, **LOST)
+    .commits("app", A)
+    .produces("app", A),
+    "an abort takes long by the test's fault": written().aborts("app", A, took_s=3, delayed_ms=2900),
     "an abort has no answer, and another producer begins": written()
     .aborts("app", A, **LOST)
     .begins("app", B),

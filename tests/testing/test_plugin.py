@@ -1,13 +1,18 @@
 """The pytest plugin, as an application's tests use it: pytest runs in a process of its own."""
 
+import gc
 import re
 import signal
 import subprocess
 import sys
+import weakref
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from fencepost.testing import plugin
 from tests.harness import shell_pages
 from tests.harness.command import TIMEOUT_S
 from tests.testing.pages import PAGES, ROOT, RUN_BY, blocks, how_tos, on_a_cluster
@@ -160,6 +165,28 @@ def test_right_applications_pass_while_leaders_die_and_failing_tests_are_explain
     assert "fencepost: node 1, running" in done.stdout
     assert "left armed by the test: disconnect(Produce), fired 0 times" in done.stdout
     assert "the marker fencepost has no killl; it has nodes, config, tls, kill, every, within" in done.stdout
+
+
+def test_what_a_failing_test_left_is_collected_before_it_is_shown() -> None:
+    """An aiokafka producer whose error was not looked at ended the run, by an internal error of pytest's."""
+
+    class Left:
+        pass
+
+    item: Any = SimpleNamespace(stash={plugin.HELD: object()})
+    with pytest.raises(ZeroDivisionError) as raised:
+        1 / 0  # noqa: B018
+    left: Any = Left()
+    left.itself, seen = left, weakref.ref(left)
+    del left
+    gc.disable()
+    try:
+        for excinfo, is_left in ((None, True), (raised, False)):
+            call: Any = SimpleNamespace(excinfo=excinfo)
+            next(plugin.pytest_runtest_makereport(item, call))
+            assert (seen() is not None) == is_left
+    finally:
+        gc.enable()
 
 
 @pytest.mark.slow
