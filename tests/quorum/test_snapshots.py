@@ -149,6 +149,15 @@ def test_duplicates_and_chunks_out_of_order_are_ignored(behind: Rig) -> None:
     catch_up(behind)
 
 
+def test_a_chunk_that_comes_after_the_whole_snapshot_is_ignored(behind: Rig) -> None:
+    installing(behind)
+    (directory,) = snapshots_of(behind[3])
+    for file, (size, _) in snapshot.decode_manifest((directory / "manifest").read_bytes(), "").files.items():
+        behind.deliver(1, 3, SnapshotChunk(behind[1].raft.term, directory.name, file, size, b""))
+    catch_up(behind)
+    assert image_digest(behind[3].store) == image_digest(behind[1].store)
+
+
 def test_a_lost_chunk_is_sent_again_after_a_while(behind: Rig) -> None:
     begun(behind)
     behind.take(1, 3, SnapshotChunk)
@@ -310,6 +319,8 @@ def test_a_chunk_longer_than_its_file_is_refused(behind: Rig) -> None:
     chunk = behind.take(1, 3, SnapshotChunk)
     behind.deliver(1, 3, SnapshotChunk(chunk.term, chunk.name, chunk.file, chunk.position, b"x" * 100_000))
     assert "longer than" in behind.take(3, 1, SnapshotAck).refused
+    behind.deliver(1, 3, chunk)
+    assert snapshots_of(behind[3]) == [], "what was on the wire of a transfer that is refused is ignored"
 
 
 def test_a_leader_whose_snapshot_rotted_names_it_sets_it_aside_and_takes_another(behind: Rig) -> None:
