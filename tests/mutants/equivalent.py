@@ -17,10 +17,10 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
     (
         "broker/log/producer_state.py",
         (
-            "- PRODUCERS_MAX: Final = 100_000  # known to one partition; past it those that wrote longest ago are"
-            " forgotten\n"
-            "+ PRODUCERS_MAX: Final = 100001  # known to one partition; past it those that wrote longest ago are"
-            " forgotten"
+            "- PRODUCERS_MAX: Final = 100_000  # known to one partition; past it those that wrote longest"
+            " ago are forgotten\n"
+            "+ PRODUCERS_MAX: Final = 100001  # known to one partition; past it those that wrote longest ago"
+            " are forgotten"
         ),
     ): "the value of a bound: tests play it with a smaller one",
     (
