@@ -52,7 +52,9 @@ def _log_dirs(ground: Ground, log: Log) -> list[Path]:
 
 def batch_copied(ground: Ground) -> Planted:
     """A batch of a transaction stands in another partition, too, where its producer is not."""
-    log, entry = _data(ground, lambda log, entry: _end_of(log, entry) is not None)
+    log, entry = _data(
+        ground, lambda log, entry: _end_of(log, entry) is not None and ground.is_judged(entry, alone=True)
+    )
     producer_id = entry.producer[0]
     other = ground.choose(
         each
@@ -69,7 +71,10 @@ def batch_copied(ground: Ground) -> Planted:
 
 def marker_copied(ground: Ground) -> Planted:
     """A marker stands in another partition, too, where its producer is not."""
-    log, marker = _entry(ground, lambda log, entry: entry.is_marker and _has_data(log, entry))
+    log, marker = _entry(
+        ground,
+        lambda log, entry: entry.is_marker and _has_data(log, entry) and ground.is_judged(entry, alone=True),
+    )
     producer_id = marker.producer[0]
     other = ground.choose(
         each

@@ -6,6 +6,7 @@ from pathlib import Path
 from random import Random
 from typing import TypeVar
 
+from fencepost.audit.walks.story import CLOCK_GRACE_MS
 from tests.audit.faults.tree import STATES, Entry, Log, Tree
 
 T = TypeVar("T")
@@ -84,11 +85,15 @@ class Ground:
             raise NoPlace
         return self.random.choice(found)
 
-    def is_judged(self, entry: Entry) -> bool:
-        """Whether the coordinators' logs still tell of the batch: compaction has not been there yet."""
+    def is_judged(self, entry: Entry, *, alone: bool = False) -> bool:
+        """Whether the coordinators' logs still tell of the batch: compaction has not been there yet.
+
+        alone   no coordinator tells of its producer on that partition: only its time says when it was there.
+        """
         if self._unbroken_ms is None:
             self._unbroken_ms = max(map(_unbroken_ms, self.tree.of_topic(STATES)), default=0)
-        return entry.header.base_timestamp_ms >= self._unbroken_ms
+        grace_ms = CLOCK_GRACE_MS if alone and self._unbroken_ms else 0
+        return entry.header.base_timestamp_ms >= self._unbroken_ms + grace_ms
 
     def rely(self, *topics: str) -> None:
         """The fault can be seen only while these topics can be read. Raises NoPlace: one has been broken."""

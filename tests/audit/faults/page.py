@@ -31,7 +31,9 @@ and transaction where there are some; whatever follows from it is listed below t
 checks are named, the first that can tell what happened does. `make audit-faults` plants by chance, as many
 seeds as are wanted.
 
-*Unknown* is what no reader of the logs could decide; the reason stands beside it.
+*Unknown* is what no reader of the logs could decide; the reason stands beside it. So is each batch and marker
+of a producer of which no coordinator's log tells on that partition, in the first minute that these logs tell
+of: it may belong to what compaction took, as clocks of machines differ.
 
 | fault | planted as | found by |
 |---|---|---|
