@@ -4,13 +4,15 @@ And the order that a turn must keep, at each of its steps, whether or not a cras
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from fencepost.controller.producer_ids import latest
 from fencepost.quorum.replica import Replica
 from fencepost.records.types import LogIndex, Term
 from tests.simulation.invariants import require
 from tests.simulation.ledger import Ledger
+
+REPORTS_LOOKED_AT: Final = 8  # of a node whose image changed, the last ones
 
 
 class Watcher:
@@ -35,6 +37,10 @@ def require_no_failure(replica: Replica, planted: set[str], is_changed: bool) ->
     failed = {concern for concern in proposer.violations if concern not in planted}
     require(not failed, "a decision failed", node=node_id, which=failed)
     require(not replica.watch.is_bad or is_changed, "a sound image is taken for a bad one", node=node_id)
+    if is_changed and not replica.watch.is_bad:
+        reports = replica.watch._reports
+        refuted = [each for each, _ in reports.newer(node_id, 0, REPORTS_LOOKED_AT) if reports.refutes(each)]
+        require(not refuted, "an image that a majority refutes is taken for a sound one", node=node_id)
     require(not proposer.answers_failed, "an answer failed", node=node_id)
 
 
