@@ -19,12 +19,21 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from crc32c import crc32c
+
 from fencepost.broker.log.checkpoints import EPOCHS_FILE, replace_file, sync_path
-from fencepost.broker.log.producer_snapshot import encode_producers
+from fencepost.broker.log.producer_snapshot import encode_producers, snapshot_path
 from fencepost.broker.log.producer_state import Producer
-from fencepost.broker.log.recovery import Recovered, snapshot_path
+from fencepost.broker.log.recovery import Recovered
 from fencepost.broker.log.segment import SUFFIXES, Segment
-from fencepost.broker.log.segment_sums import Extent, forget_sums, is_summed, sum_segment
+from fencepost.broker.log.segment_sums import (
+    Extent,
+    Owner,
+    forget_sums,
+    is_summed,
+    note_snapshot,
+    sum_segment,
+)
 from fencepost.records.named_errors import naming
 from fencepost.records.types import Offset, ProducerId
 from fencepost.wire.descriptors import is_exhausted
@@ -46,6 +55,7 @@ class Durability:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
+        self._owner: Owner | None = None
         self._syncing = threading.Lock()  # one flush at a time
         self._lock = threading.Lock()  # guards the five below, which the owner and a flush share
         self._unflushed: list[Path] = []  # segments; the last one is the active one
@@ -64,6 +74,7 @@ class Durability:
 
     def begin(self, log: Recovered) -> None:
         """The log was opened: only what lies before its recovery point is known to be on the disk."""
+        self._owner = log.owner
         first = max(n for n, segment in enumerate(log.segments) if n == 0 or segment.base <= log.durable_end)
         active = log.segments[-1]
         with self._lock:
@@ -169,13 +180,14 @@ class Durability:
         with self._syncing:
             self._closed = True
 
-    def forget_snapshots(self, end: Offset) -> tuple[Offset, ...]:
-        """The log is cut at ``end``: those after it, which are no longer true, the newest first."""
+    def forget_snapshots(self, end: Offset) -> None:
+        """The log is cut at ``end``: delete those after it, which are no longer true, the newest first."""
         with self._lock:
-            gone = tuple(offset for offset in reversed(self._snapshots) if offset > end)
+            gone = [offset for offset in reversed(self._snapshots) if offset > end]
             self._snapshots = [offset for offset in self._snapshots if offset <= end]
             self._snapshot_due = None
-        return gone
+        for offset in gone:
+            snapshot_path(self._directory, offset).unlink()
 
     def is_settled(self, path: Path) -> bool:
         """No flush has anything to do with the segment any more: batches and indexes are on the disk."""
@@ -236,7 +248,12 @@ class Durability:
                     sync_path(path.with_suffix(suffix))
         sync_path(self._directory / EPOCHS_FILE)
         self._save_sums(extents, active)
-        replace_file(snapshot_path(self._directory, end), encode_producers(table), durable=True)
+        raw = encode_producers(table)
+        try:
+            note_snapshot(active, end, crc32c(raw))
+        except OSError as error:  # as of sums: what is there is older
+            self._sums_failure = error
+        replace_file(snapshot_path(self._directory, end), raw, durable=True)
         with self._lock:
             self._unflushed_indexes -= indexes - {active}
             if self._snapshot_due is not None and self._snapshot_due[0] == end:
@@ -247,7 +264,7 @@ class Durability:
         """Not flushed: a file that is lost says nothing of its segment."""
         for path, extent in extents.items():
             try:
-                failure = sum_segment(path, extent)
+                failure = sum_segment(path, extent, self._owner)
                 is_done = is_summed(path)
                 self._sums_failure = failure or self._sums_failure
             except FileNotFoundError:  # deleted meanwhile, as its time was over

@@ -17,7 +17,7 @@ from uuid import UUID
 from fencepost.broker.log.checkpoints import sync_path
 from fencepost.broker.log.cleanable import Cleanable
 from fencepost.broker.log.durability import Durability
-from fencepost.broker.log.recovery import make_log, recover, snapshot_path
+from fencepost.broker.log.recovery import make_log, recover
 from fencepost.broker.log.retention import count_past, is_expired, is_full, is_overdue
 from fencepost.broker.log.scrub import Scrubbable
 from fencepost.broker.log.search import Places
@@ -60,7 +60,8 @@ class PartitionLog:
         self._load(now_ms, went_down)
 
     def _load(self, now_ms: int, went_down: bool) -> None:
-        recovered = recover(self.directory, self.config.index_interval_bytes, now_ms, went_down)
+        interval_bytes = self.config.index_interval_bytes
+        recovered = recover(self.directory, self.topic_id, interval_bytes, now_ms, went_down)
         self.repairs = tuple(recovered.repairs)
         """What opening had to mend, in sentences; empty after a clean close."""
         self._segments = recovered.segments
@@ -303,8 +304,7 @@ class PartitionLog:
         if offset >= self._end:
             return
         with self._durability.locked():
-            for snapshot in self._durability.forget_snapshots(offset):
-                snapshot_path(self.directory, snapshot).unlink()
+            self._durability.forget_snapshots(offset)
             kept = [segment for segment in self._segments if segment.base < offset] or self._segments[:1]
             for segment in reversed(self._segments[len(kept) :]):
                 segment.delete()

@@ -11,8 +11,10 @@ Why      Kafka forgets all but the last batch of a producer at a restart; here d
 Source   Kafka ProducerSnapshot v1, ProducerStateManager; docs/kafka-notes.md C5.
 """
 
+import re
 import struct
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -25,7 +27,9 @@ from fencepost.records.invariant import CorruptData
 from fencepost.records.types import ImageVersion, Offset, ProducerId
 
 VERSION: Final = 1
+SNAPSHOT_SUFFIX: Final = ".snapshot"
 
+_SNAPSHOT_NAME: Final = re.compile(r"(\d{20})\.snapshot")
 _HEAD: Final = struct.Struct(">hI")
 _COUNT: Final = struct.Struct(">i")
 _ENTRY: Final = struct.Struct(">qhiqiqiq")
@@ -33,6 +37,17 @@ _OURS: Final = struct.Struct(">Ii")
 _OURS_MAGIC: Final = 0x46504F53
 _MEMORY: Final = struct.Struct(">qQqB")
 _BATCH: Final = struct.Struct(">iqiq")
+
+
+def snapshot_path(directory: Path, offset: Offset) -> Path:
+    """The producer snapshot of everything before ``offset``."""
+    return directory / f"{offset:020d}{SNAPSHOT_SUFFIX}"
+
+
+def snapshots_in(directory: Path) -> list[Offset]:
+    """The offsets of a log's producer snapshots, ascending."""
+    names = (_SNAPSHOT_NAME.fullmatch(path.name) for path in directory.iterdir())
+    return sorted(Offset(int(matched[1])) for matched in names if matched is not None)
 
 
 def encode_producers(table: Mapping[ProducerId, Producer]) -> bytes:

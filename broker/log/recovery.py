@@ -14,11 +14,9 @@ Killed here     at any line: the next opening finds the same or less to mend.
 Source          Kafka LogLoader; docs/kafka-notes.md C5.
 """
 
-import re
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Final
 from uuid import UUID
 
 from fencepost.broker.log import segment_sums
@@ -31,10 +29,12 @@ from fencepost.broker.log.checkpoints import (
 from fencepost.broker.log.cleaned_end import load_cleaned_end, mend_cleaned_end
 from fencepost.broker.log.damage import Damage, DamagedLog, damage_at, missing, too_short
 from fencepost.broker.log.epoch_check import difference, read_epochs
-from fencepost.broker.log.producer_snapshot import decode_producers
+from fencepost.broker.log.foreign import owner_of, require_own
+from fencepost.broker.log.producer_snapshot import decode_producers, snapshot_path, snapshots_in
 from fencepost.broker.log.producer_state import Producer, ProducerStates
 from fencepost.broker.log.read_ahead import ReadAhead
 from fencepost.broker.log.segment import SUFFIXES, Segment, header_placed
+from fencepost.broker.log.segment_sums import Owner
 from fencepost.broker.log.swaps import finish_swaps
 from fencepost.broker.log.unchecked import header_in_place, mark_unchecked
 from fencepost.records.batch import BatchHeader, decode_batch
@@ -42,10 +42,6 @@ from fencepost.records.end_marker import end_marker
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset, ProducerId
 from fencepost.snapshots.segments import LOG_START, list_segments
-
-SNAPSHOT_SUFFIX: Final = ".snapshot"
-
-_SNAPSHOT_NAME: Final = re.compile(r"(\d{20})\.snapshot")
 
 _Table = dict[ProducerId, Producer]
 
@@ -55,6 +51,7 @@ class Recovered:
     """A log, ready to be appended to; ``segments`` has at least one."""
 
     directory: Path
+    owner: Owner | None
     epochs: LeaderEpochs
     interval_bytes: int
     now_ms: int
@@ -69,13 +66,16 @@ class Recovered:
     repairs: list[str] = field(default_factory=list)
 
 
-def recover(directory: Path, index_interval_bytes: int, now_ms: int, machine_went_down: bool) -> Recovered:
+def recover(
+    directory: Path, topic_id: UUID | None, index_interval_bytes: int, now_ms: int, machine_went_down: bool
+) -> Recovered:
     """Open what is in a directory. Producers whose batches are read again count as seen ``now_ms``.
 
     machine_went_down  since the log was written, or that is not known.
     Raises   DamagedLog: its bytes are as they were.
     """
-    log = Recovered(directory, LeaderEpochs(directory), index_interval_bytes, now_ms, machine_went_down)
+    owner, epochs = owner_of(directory, topic_id), LeaderEpochs(directory)
+    log = Recovered(directory, owner, epochs, index_interval_bytes, now_ms, machine_went_down)
     wrong = mend_cleaned_end(directory)
     log.repairs += [wrong] if wrong else []
     log.cleaned_end = load_cleaned_end(directory)
@@ -83,6 +83,7 @@ def recover(directory: Path, index_interval_bytes: int, now_ms: int, machine_wen
     _tidy(log)
     log.snapshots = snapshots_in(directory)
     log.segments = [Segment(directory, segment.base) for segment in list_segments(directory)]
+    require_own(log.segments, owner)
     log.epochs_known = log.epochs.load()
     if not log.epochs_known and any(segment.size for segment in log.segments):
         log.repairs.append(read_epochs(log.epochs, log.segments))
@@ -116,17 +117,6 @@ def make_log(directory: Path, topic_id: UUID | None, start: Offset) -> UUID | No
         sync_path(directory)
     save_topic_id(directory, topic_id)
     return topic_id
-
-
-def snapshot_path(directory: Path, offset: Offset) -> Path:
-    """The producer snapshot of everything before ``offset``."""
-    return directory / f"{offset:020d}{SNAPSHOT_SUFFIX}"
-
-
-def snapshots_in(directory: Path) -> list[Offset]:
-    """The offsets of a log's producer snapshots, ascending."""
-    names = (_SNAPSHOT_NAME.fullmatch(path.name) for path in directory.iterdir())
-    return sorted(Offset(int(matched[1])) for matched in names if matched is not None)
 
 
 def lost_segment(directory: Path) -> Damage | None:
@@ -233,7 +223,12 @@ def _newest_snapshot(log: Recovered) -> tuple[Offset, _Table]:
         offset = log.snapshots[-1]
         path = snapshot_path(log.directory, offset)
         try:
-            table = decode_producers(path.read_bytes())
+            raw = path.read_bytes()
+            if segment_sums.is_other_snapshot(
+                [each.path for each in _from(log.segments, offset)], offset, raw
+            ):
+                raise CorruptData("other producers than were written last, by the last segment's checksums")
+            table = decode_producers(raw)
         except CorruptData as error:
             path.unlink()
             log.snapshots.remove(offset)

@@ -13,13 +13,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from fencepost.broker.log.checkpoints import LeaderEpochs, sync_path
+from fencepost.broker.log.checkpoints import LeaderEpochs, load_topic_id, sync_path
 from fencepost.broker.log.cleaned_end import load_cleaned_end, read_cleaned_end
 from fencepost.broker.log.damage import Damage, damage_at, missing, too_short, whole_batches
 from fencepost.broker.log.epoch_check import difference
+from fencepost.broker.log.foreign import foreign_segment, owner_of
+from fencepost.broker.log.producer_snapshot import snapshot_path, snapshots_in
 from fencepost.broker.log.put_back import Changed, proven
 from fencepost.broker.log.read_ahead import ReadAhead
-from fencepost.broker.log.recovery import lost_segment, snapshot_path, snapshots_in
+from fencepost.broker.log.recovery import lost_segment
 from fencepost.broker.log.segment import SUFFIXES, Segment
 from fencepost.broker.log.segment_sums import SUFFIX as SUMS
 from fencepost.broker.log.segment_sums import forget_sums, is_as_summed, load_sums
@@ -95,11 +97,7 @@ def inspect(directory: Path, *, machine_went_down: bool) -> Inspected:
         )
         size = 0 if last is None else last.size
         damage = Damage(path, size, size, point if last is None else end, reason)
-    if damage is None:
-        shorter = (too_short(segment, following.base) for segment, following in pairwise(segments))
-        damage = next((each for each in shorter if each is not None), None)
-    if damage is None and not machine_went_down:
-        damage = lost_segment(directory)
+    damage = _of_files(directory, segments, damage, machine_went_down=machine_went_down)
     changed = [segment.path.name for segment in segments if not _is_as_written(segment)]
     for segment in segments:
         segment.close()
@@ -140,6 +138,19 @@ def cut(damage: Damage) -> None:
         else:
             Segment.create(directory, Offset(base))
     sync_path(directory)
+
+
+def _of_files(
+    directory: Path, segments: list[Segment], found: Damage | None, *, machine_went_down: bool
+) -> Damage | None:
+    """``found`` in the batches, or the first segment that is another's, too short or gone. Raises OSError."""
+    foreign = foreign_segment(segments, owner_of(directory, load_topic_id(directory)))
+    if foreign is not None and (found is None or foreign.offset <= found.offset):
+        return foreign
+    if found is None:
+        shorter = (too_short(segment, following.base) for segment, following in pairwise(segments))
+        found = next((each for each in shorter if each is not None), None)
+    return lost_segment(directory) if found is None and not machine_went_down else found
 
 
 class _Known(NamedTuple):

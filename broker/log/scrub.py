@@ -19,6 +19,7 @@ from fencepost.broker.log.cleaned_end import load_cleaned_end
 from fencepost.broker.log.damage import Damage, DamagedLog
 from fencepost.broker.log.durability import Durability
 from fencepost.broker.log.file_sums import NOT_SUMMED, Summed
+from fencepost.broker.log.foreign import require_own
 from fencepost.broker.log.read_ahead import ReadAhead
 from fencepost.broker.log.recovery import Recovered
 from fencepost.broker.log.segment import Segment
@@ -43,6 +44,7 @@ class Scrubbable:
 
     def __init__(self, log: Recovered, durability: Durability) -> None:
         self._segments = log.segments
+        self._owner = log.owner
         self._durability = durability
 
     def segments(self) -> tuple[Segment, ...]:
@@ -63,6 +65,7 @@ class Scrubbable:
         """
         pace(0)
         path = part.segment.path
+        require_own((part.segment,), self._owner)
         sums = load_sums(path)
         suffix = changed_index(path, sums)
         if suffix is not None:

@@ -15,25 +15,34 @@ Batches     of which fewer are there than were summed are damage, if the segment
             that has the recovery point, and reads its batches if they differ; while the broker runs those of
             all segments are compared, one after the other (scrub.py), and by ``storage verify``.
 Shorter     files, or replaced ones: the sums are forgotten first, durably (``forget_sums``).
-Layout      version i16 = 1 | base offset i64 | four times (bytes u64 | CRC-32C u32), of .log, .index,
+Owner       topic id and partition, once the batches are summed: another partition's whole segment, with its
+            file of sums, is another's then (foreign.py).
+Producers   offset and checksum of the snapshot that is written next, in the last segment's file: an older one
+            under its name is not that one (``is_other_snapshot``).
+Layout      version i16 = 2 | base offset i64 | topic id, 16 bytes | partition i32 | snapshot's offset i64 |
+            CRC-32C u32 of the snapshot's file | four times (bytes u64 | CRC-32C u32), of .log, .index,
             .timeindex, .txnindex | CRC-32C u32 of all before. Big-endian. 0 bytes: that file is not summed.
-            2^64 - 1: it is being made again. A torn file, or another segment's, says nothing.
-Earlier     versions neither write nor read the file; what they append lies behind what is summed.
+            2^64 - 1: it is being made again. Partition or offset -1: not known. Version 1 has neither owner
+            nor snapshot. A torn file, another version's, or that of another base offset says nothing.
+Earlier     versions, but for 1, neither write nor read the file; what they append lies behind what is summed.
+            To those that know version 1 alone version 2 says nothing; they write 1 in its place.
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from crc32c import crc32c
 
 from fencepost.broker.log.checkpoints import replace_file, sync_path
 from fencepost.broker.log.file_sums import NOT_SUMMED, Summed, read_sum
 from fencepost.broker.log.index_file import INDEX_SUFFIXES
+from fencepost.records.types import Offset
 
 SUFFIX: Final = ".checksums"
-VERSION: Final = 1
+VERSION: Final = 2
 
 COMPARED_BYTES_MAX: Final = 64 * 1024 * 1024
 """Of the batches that a start compares with their sum, 15 ms of CPU for each log: as many as it reads one by
@@ -41,6 +50,7 @@ one after a crash. More of them are not compared then."""
 
 _PART: Final = struct.Struct(">QI")
 _HEAD: Final = struct.Struct(">hq")
+_SAYS: Final = struct.Struct(">16siqI")
 _CRC: Final = struct.Struct(">I")
 
 MADE_AGAIN: Final = Summed(2**64 - 1, 0)  # no file is like that
@@ -56,6 +66,27 @@ class SegmentSums(NamedTuple):
 
 
 NOTHING: Final = SegmentSums(NOT_SUMMED, NOT_SUMMED, NOT_SUMMED, NOT_SUMMED)
+
+
+class Owner(NamedTuple):
+    """The partition that a segment is of."""
+
+    topic_id: UUID
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.partition} of topic id {self.topic_id}"
+
+
+_NO_OWNER: Final = Owner(UUID(int=0), -1)
+
+
+class Content(NamedTuple):
+    """What a file of sums says."""
+
+    sums: SegmentSums = NOTHING
+    owner: Owner | None = None
+    snapshot: tuple[Offset, int] | None = None  # of the producers: its offset, the CRC-32C of its file
 
 
 class Extent(NamedTuple):
@@ -77,27 +108,58 @@ def load_sums(segment: Path) -> SegmentSums:
 
 def read_sums(path: Path, base: int) -> SegmentSums:
     """What a file says, if it is of the segment that begins at offset ``base``; else NOTHING."""
+    return read_content(path, base).sums
+
+
+def read_content(path: Path, base: int) -> Content:
+    """As ``read_sums``, with what else the file says."""
     try:
         raw = path.read_bytes()
     except OSError:  # it only adds to what is checked
-        return NOTHING
-    size = _HEAD.size + 4 * _PART.size
+        return Content()
+    version, parts_at = VERSION, _HEAD.size + _SAYS.size
+    if len(raw) == parts_at - _SAYS.size + 4 * _PART.size + _CRC.size:
+        version, parts_at = 1, _HEAD.size
+    size = parts_at + 4 * _PART.size
     if len(raw) != size + _CRC.size or _CRC.unpack_from(raw, size)[0] != crc32c(raw[:size]):
-        return NOTHING
-    if _HEAD.unpack_from(raw) != (VERSION, base):
-        return NOTHING
-    return SegmentSums(*(Summed(*_PART.unpack_from(raw, _HEAD.size + n * _PART.size)) for n in range(4)))
+        return Content()
+    if _HEAD.unpack_from(raw) != (version, base):
+        return Content()
+    sums = SegmentSums(*(Summed(*_PART.unpack_from(raw, parts_at + n * _PART.size)) for n in range(4)))
+    if version == 1:
+        return Content(sums)
+    topic_id, partition, offset, crc = _SAYS.unpack_from(raw, _HEAD.size)
+    owner = Owner(UUID(bytes=topic_id), partition) if partition >= 0 else None
+    return Content(sums, owner, (Offset(offset), crc) if offset >= 0 else None)
 
 
-def save_sums(segment: Path, sums: SegmentSums, *, durable: bool = False) -> None:
-    """Replace the file. Not flushed by default: half of one has a wrong checksum. Raises OSError."""
-    write_sums(sums_path(segment), int(segment.stem), sums, durable=durable)
+def save_sums(segment: Path, sums: SegmentSums, owner: Owner | None = None, *, durable: bool = False) -> None:
+    """Replace the file's sums. Not flushed by default: half of one has a wrong checksum. Raises OSError."""
+    content = read_content(sums_path(segment), int(segment.stem))
+    summed = content._replace(sums=sums, owner=owner or content.owner)
+    write_content(sums_path(segment), int(segment.stem), summed, durable=durable)
 
 
-def write_sums(path: Path, base: int, sums: SegmentSums, *, durable: bool) -> None:
-    """Replace a file of the sums of the segment that begins at offset ``base``. Raises OSError."""
-    raw = _HEAD.pack(VERSION, base) + b"".join(_PART.pack(*part) for part in sums)
+def write_content(path: Path, base: int, content: Content, *, durable: bool) -> None:
+    """Replace the file of the segment that begins at offset ``base``. Raises OSError."""
+    owner, snapshot = content.owner or _NO_OWNER, content.snapshot or (-1, 0)
+    raw = _HEAD.pack(VERSION, base) + _SAYS.pack(owner.topic_id.bytes, owner.partition, *snapshot)
+    raw += b"".join(_PART.pack(*part) for part in content.sums)
     replace_file(path, raw + _CRC.pack(crc32c(raw)), durable=durable)
+
+
+def note_snapshot(segment: Path, offset: Offset, crc: int) -> None:
+    """This snapshot of the producers is written next, while the segment is the last one. Raises OSError."""
+    content = read_content(sums_path(segment), int(segment.stem))
+    noted = content._replace(snapshot=(offset, crc))
+    write_content(sums_path(segment), int(segment.stem), noted, durable=False)
+
+
+def is_other_snapshot(segments: Sequence[Path], offset: Offset, raw: bytes) -> bool:
+    """``raw`` is not the snapshot at ``offset`` that was written while one of these was the last segment."""
+    contents = (read_content(sums_path(each), int(each.stem)) for each in segments)
+    noted = [each.snapshot for each in contents if each.snapshot is not None and each.snapshot[0] == offset]
+    return bool(noted) and (offset, crc32c(raw)) not in noted
 
 
 def forget_sums(segment: Path) -> None:
@@ -107,8 +169,8 @@ def forget_sums(segment: Path) -> None:
         sync_path(segment.parent)
 
 
-def sum_segment(segment: Path, extent: Extent) -> OSError | None:
-    """Save the sums of a segment's files.
+def sum_segment(segment: Path, extent: Extent, owner: Owner | None) -> OSError | None:
+    """Save the sums of a segment's files, and whose it is.
 
     Returns    why the file could not be written, which harms nothing: what is there is older, and still true.
     extent     of the files when this was requested: what was written later is not summed. Batches count only
@@ -128,7 +190,7 @@ def sum_segment(segment: Path, extent: Extent) -> OSError | None:
     ]
     failure = None
     try:
-        save_sums(segment, SegmentSums(batches, *indexes))
+        save_sums(segment, SegmentSums(batches, *indexes), owner)
     except OSError as error:
         failure = error
     if not segment.exists():  # deleted meanwhile; its owner deletes the sums last

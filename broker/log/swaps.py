@@ -21,12 +21,14 @@ from fencepost.broker.log.segment import Segment, segment_files
 from fencepost.broker.log.segment_sums import (
     NOTHING,
     SUFFIX,
+    Content,
     SegmentSums,
     forget_sums,
     is_as_summed,
+    read_content,
     read_sums,
     sums_path,
-    write_sums,
+    write_content,
 )
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset
@@ -63,7 +65,8 @@ def remove_unfinished(directory: Path) -> None:
 
 def write_swap_sums(directory: Path, base: Offset, sums: SegmentSums) -> None:
     """The sums of a segment that is written, before it is decided. Raises OSError."""
-    write_sums(_swap_sums(directory, base), base, sums, durable=True)
+    owner = read_content(sums_path(segment_files(directory, base)[0]), base).owner
+    write_content(_swap_sums(directory, base), base, Content(sums, owner), durable=True)
 
 
 def keep_swap_sums(directory: Path, base: Offset) -> None:

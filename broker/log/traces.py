@@ -12,8 +12,7 @@ from fencepost.broker.log.checkpoints import PARTITION_FILE
 from fencepost.broker.log.cleaned_end import load_cleaned_end
 from fencepost.broker.log.log_directory import LOCK_FILE, LogDirectory
 from fencepost.broker.log.partition_log import PartitionLog
-from fencepost.broker.log.producer_snapshot import decode_producers
-from fencepost.broker.log.recovery import snapshot_path, snapshots_in
+from fencepost.broker.log.producer_snapshot import decode_producers, snapshot_path, snapshots_in
 from fencepost.broker.log.shapes import NO_OFFSET, LogConfig
 from fencepost.controller.restoring import Found
 from fencepost.records.batch import decode_batch

@@ -54,9 +54,10 @@ def test_whichever_bit_of_it_flips_it_is_written_again(tmp_path: Path) -> None:
     play(story)
 
 
-@pytest.mark.parametrize("is_remembered", [True, False])
-def test_another_logs_folder_is_offline_and_kept(tmp_path: Path, is_remembered: bool) -> None:
-    """Put there by hand. Where nothing is remembered, as in a directory of an earlier version, it is gone."""
+@pytest.mark.parametrize("known_by", ["what is remembered", "its sums", "nothing"])
+def test_another_logs_folder_is_offline_and_kept(tmp_path: Path, known_by: str) -> None:
+    """Put there by hand. Where nothing says whose it is, as with an earlier version, it is gone."""
+    is_known = known_by != "nothing"
 
     async def story() -> None:
         controller = FakeController()
@@ -69,16 +70,20 @@ def test_another_logs_folder_is_offline_and_kept(tmp_path: Path, is_remembered: 
             raw = (folder / PARTITION_FILE).read_bytes()
             other = raw[:ID_AT] + b"AB" + raw[ID_AT + 2 :]
             (folder / PARTITION_FILE).write_bytes(other)
-            if not is_remembered:
+            if known_by != "what is remembered":
                 (tmp_path / HOSTED_LOGS).unlink()
+            if known_by == "nothing":
+                for sums in folder.glob("*.checksums"):
+                    sums.unlink()
             on = await started(controller, tmp_path)
             partitions = on.broker._data._partitions
-            assert partitions.is_offline(TOPIC, 0) is is_remembered
-            assert ((folder / PARTITION_FILE).read_bytes() == other) is is_remembered
-            if is_remembered:
+            assert partitions.is_offline(TOPIC, 0) is is_known
+            assert ((folder / PARTITION_FILE).read_bytes() == other) is is_known
+            if is_known:
                 (said,) = on.events("partition_offline")
-                assert PARTITION_FILE in said["reason"]
-                assert "Put the right one back" in said["reason"]
+                is_remembered = known_by == "what is remembered"
+                assert (PARTITION_FILE if is_remembered else "another partition's") in said["reason"]
+                assert ("Put the right one back" in said["reason"]) is is_remembered
             await on.broker.stop()
 
     play(story)

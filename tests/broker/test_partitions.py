@@ -11,7 +11,7 @@ import pytest
 
 from fencepost.broker.log import segment_sums
 from fencepost.broker.log.partition_log import PartitionLog
-from fencepost.broker.log.segment_sums import SUFFIX, SegmentSums
+from fencepost.broker.log.segment_sums import SUFFIX
 from fencepost.controller.errors import ErrorCode
 from fencepost.controller.topics import TopicConfig
 from fencepost.snapshots.clean_shutdown import CLEAN_SHUTDOWN_FILE
@@ -100,7 +100,7 @@ def test_checksums_that_cannot_be_saved_are_said_and_harm_nothing(
 ) -> None:
     """By the flush that did not save them, and by the end; each time once, and the partition is served."""
 
-    def fails(segment: Path, _sums: SegmentSums) -> None:
+    def fails(segment: Path, *_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(segment.with_suffix(SUFFIX)))
 
     async def story() -> None:

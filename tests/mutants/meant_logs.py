@@ -11,6 +11,7 @@ INDEX: Final = MEANT + "test_in_an_index"
 LOST: Final = MEANT + "test_where_the_newest_snapshot_is_lost_what_it_summed_counts_unless_it_is_cut"
 CLEANER: Final = "tests/broker/log/test_cleaner_reads.py::"
 PUT_BACK: Final = "tests/broker/log/test_put_back.py::"
+FOREIGN: Final = "tests/broker/log/test_foreign_segments.py::"
 UNPROVEN: Final = PUT_BACK + "test_what_is_not_proven_is_not_put_back"
 ANEW: Final = (
     "tests/broker/log/test_active_segment.py::"
@@ -196,5 +197,45 @@ MEANT_LOGS: Final = (
         "            if header.end > end:\n",
         "            if header.end < 0:\n",
         (CLEANER + "test_a_changed_offset_where_some_may_be_missing_ends_the_next_pass",),
+    ),
+    Mutant(
+        "foreign-segments-taken",
+        "another partition's whole segment takes the log offline",
+        "broker/log/foreign.py",
+        "        if is_as_summed(segment.path, said.sums.batches):\n",
+        "        if False:\n",
+        (FOREIGN + "test_a_segment_of_another_partition_takes_the_log_offline",),
+    ),
+    Mutant(
+        "foreign-by-sums-alone",
+        "a file of sums that is another's takes no log offline by itself",
+        "broker/log/foreign.py",
+        "        if is_as_summed(segment.path, said.sums.batches):\n",
+        "        if True:\n",
+        (FOREIGN + "test_sums_alone_of_another_partition_take_nothing_offline",),
+    ),
+    Mutant(
+        "owners-of-cleaned-segments-lost",
+        "a cleaner's segment is whose the one was that it replaces",
+        "broker/log/swaps.py",
+        "Content(sums, owner), durable=True)",
+        "Content(sums), durable=True)",
+        (FOREIGN + "test_a_cleaned_segment_keeps_its_owner",),
+    ),
+    Mutant(
+        "owners-lost-with-new-sums",
+        "sums that are written again say what was known of the owner and of the newest snapshot",
+        "broker/log/segment_sums.py",
+        "    summed = content._replace(sums=sums, owner=owner or content.owner)\n",
+        "    summed = Content(sums, owner)\n",
+        (FOREIGN + "test_sums_that_are_written_again_keep_what_else_the_file_says",),
+    ),
+    Mutant(
+        "older-snapshots-taken",
+        "an older snapshot under the newest one's name is not taken",
+        "broker/log/segment_sums.py",
+        "    return bool(noted) and (offset, crc32c(raw)) not in noted\n",
+        "    return False\n",
+        (FOREIGN + "test_an_older_snapshots_producers_under_the_newest_name_are_not_taken",),
     ),
 )

@@ -159,8 +159,8 @@ PARTITION_LOGS: Final = (
         "repair-lost-segment-unseen",
         "a repair sees the segment that is gone, as an opening does",
         "broker/log/repair.py",
-        "    if damage is None and not machine_went_down:\n",
-        "    if False:\n",
+        "    return lost_segment(directory) if found is None and not machine_went_down else found\n",
+        "    return found\n",
         (CHANGED + "test_a_last_segment_that_is_gone_is_repaired_on_demand",),
     ),
     Mutant(
@@ -237,7 +237,7 @@ PARTITION_LOGS: Final = (
         "sums-not-written",
         "a segment's sums are saved with the next snapshot of the producers",
         "broker/log/segment_sums.py",
-        "        save_sums(segment, SegmentSums(batches, *indexes))\n    except",
+        "        save_sums(segment, SegmentSums(batches, *indexes), owner)\n    except",
         "        pass\n    except",
         (
             SUMS + "test_a_log_with_sums_opens_without_a_repair",

@@ -15,7 +15,7 @@ from fencepost.broker.log.file_sums import Summed
 from fencepost.broker.log.index_file import INDEX_SUFFIXES
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.broker.log.segment import Segment
-from fencepost.broker.log.segment_sums import SUFFIX, SegmentSums, is_summed, load_sums
+from fencepost.broker.log.segment_sums import SUFFIX, is_summed, load_sums
 from fencepost.broker.log.shapes import LogConfig
 from fencepost.records.batch_layout import LEADER_EPOCH_AT
 from fencepost.records.invariant import CorruptData
@@ -235,7 +235,7 @@ def test_sums_that_were_due_when_a_cleaner_came_are_not_those_of_its_segment(tmp
     log.close()
 
 
-def full(segment: Path, _: SegmentSums) -> None:
+def full(segment: Path, *_: object) -> None:
     raise OSError(errno.ENOSPC, "no space", str(segment))
 
 

@@ -210,13 +210,13 @@ def test_sums_that_are_written_beside_a_deletion_do_not_stay(
             each.write_bytes(raw)
         order = [*(path.with_suffix(suffix) for suffix in reversed(SUFFIXES)), path.with_suffix(SUFFIX)]
 
-        def save(segment: Path, sums: SegmentSums, first: list[Path] = order[:steps]) -> None:
+        def save(segment: Path, sums: SegmentSums, _: None, first: list[Path] = order[:steps]) -> None:
             for each in first:
                 each.unlink(missing_ok=True)
             original(segment, sums)
 
         monkeypatch.setattr(segment_sums, "save_sums", save)
-        segment_sums.sum_segment(path, Extent((len(files[path]), 0, 0, 0), NOTHING))
+        segment_sums.sum_segment(path, Extent((len(files[path]), 0, 0, 0), NOTHING), None)
         for each in order[steps:]:
             each.unlink(missing_ok=True)
         assert not list(directory.glob(f"{path.stem}.[!s]*")), steps
