@@ -6,17 +6,17 @@ Lost        a log that is not where it was made (hosted_logs.py) is not made ane
 Given up    a lost log, by an operator's word (controller/partition_recovery.py): what is there of it is
             renamed ``*.lost``, all bytes kept, and the next one is made in the new leader epoch.
 Offline     a directory that is gone, not formatted, another node's, unreadable, read-only or full: until the
-            next start. The others go on.
+            next start. The others go on. A mount point without its disk is none: nothing is made in it.
 Threads     the calls that touch the disk block: off the loop, one at a time.
 Source      Kafka LogManager (createAndValidateLogDirs, nextLogDirs, handleLogDirFailure).
 """
 
-import errno
 import shutil
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -27,7 +27,17 @@ from fencepost.broker.log.checkpoints import PARTITION_FILE
 from fencepost.broker.log.log_directory import LogDirectory, LogDirectoryInUse
 from fencepost.broker.log.log_starts import LOG_STARTS, LogStarts
 from fencepost.broker.log.partition_log import PartitionLog
-from fencepost.broker.log_folders import FoundLog, delete_folder, is_half_made, partition_folders, topic_of
+from fencepost.broker.log_folders import (
+    OF_THE_DIRECTORY,
+    OF_THE_FOLDERS,
+    FoundLog,
+    delete_folder,
+    is_half_made,
+    make_folder,
+    partition_folders,
+    topic_of,
+    why_not_there,
+)
 from fencepost.broker.partition_ids import restored
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset
@@ -55,11 +65,6 @@ ELSEWHERE: Final = (
 )
 
 NOT_OPENED: Final = "it was not opened"
-
-OF_THE_DIRECTORY: Final = frozenset({
-    errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.ENODEV, errno.ENXIO, errno.ESTALE, errno.ENOTCONN,
-})  # fmt: skip
-"""Errors that no other file of the directory would be spared: it is full, read-only or gone."""
 
 
 @dataclass(slots=True)
@@ -138,19 +143,30 @@ class LogDirectories:
         return [(log, self._why_lost(log)) for log in others if self._folder(log) is None]
 
     def place(self, topic: str, index: int, topic_id: uuid.UUID) -> Path:
-        """Where the log of a partition is, or is to be made; ``remember`` it then. Raises OSError."""
+        """Where the log of a partition is, or is to be made; ``remember`` it then. Raises OSError.
+
+        A directory in which no folder can be made is offline from then on; the logs that it has go on, as far
+        as they can.
+        """
         known = self._hosted.find(topic_id, index)
         if known is not None:
             there = self._folder(known)
             if there is None:
                 raise OSError(self._why_lost(known))
             return there
-        counts = Counter(log.directory_id for log in self._hosted)
-        usable = {each.directory_id: each for each in self._usable() if each.directory_id is not None}
-        emptiest = min(usable, key=counts.__getitem__, default=None)
-        if emptiest is None:
-            raise OSError(f"no log directory can be used: {self._faults()}")
-        return usable[emptiest].path / f"{topic}-{index}"
+        counts: Counter[uuid.UUID | None] = Counter(log.directory_id for log in self._hosted)
+        full: OSError | None = None
+        for each in sorted(self._usable(), key=lambda each: counts[each.directory_id]):
+            try:
+                if (why := self._why_gone(each)) is not None:
+                    raise why
+                return make_folder(each.path / f"{topic}-{index}")
+            except OSError as error:
+                if error.errno not in OF_THE_FOLDERS:
+                    full = error
+                    continue
+                self._take_offline(each, error)
+        raise full or OSError(f"no log directory can be used: {self._faults()}")
 
     def remember(self, log: HostedLog) -> None:
         """A log was made, and may be used once this returns. Raises OSError."""
@@ -206,7 +222,7 @@ class LogDirectories:
         if isinstance(error, CorruptData):
             return None
         at = self._at(path)
-        if error.errno not in OF_THE_DIRECTORY and at.path.is_dir():
+        if error.errno not in OF_THE_DIRECTORY and not self._why_gone(at):
             return None
         if not at.fault:
             self._take_offline(at, error)
@@ -231,15 +247,23 @@ class LogDirectories:
 
     def scrub(self) -> None:
         """What is remembered of logs is on the disk as it is in memory, or written again."""
-        at = self._home
+        self._scrub(self._home, self._scrub_hosted)
+        for each in self._usable():
+            if self._why_gone(each) is None:
+                self._scrub(each.path, partial(self._scrub_starts, each))
+
+    def _scrub(self, directory: Path, scrub: Callable[[], None]) -> None:
         try:
-            if self._hosted.scrub():
-                self._log.error("hosted_logs_damaged", directory=str(at))
-            for each in self._usable():
-                at = each.path
-                self._say_damaged(each, each.starts.scrub())
+            scrub()
         except OSError as error:
-            self._log.error("log_directory_not_scrubbed", directory=str(at), reason=str(error))
+            self._log.error("log_directory_not_scrubbed", directory=str(directory), reason=str(error))
+
+    def _scrub_hosted(self) -> None:
+        if self._hosted.scrub():
+            self._log.error("hosted_logs_damaged", directory=str(self._home))
+
+    def _scrub_starts(self, at: _Directory) -> None:
+        self._say_damaged(at, at.starts.scrub())
 
     def states(self) -> list[tuple[Path, bool]]:
         """Each directory, and whether it can be used."""
@@ -274,6 +298,10 @@ class LogDirectories:
 
     def _at(self, path: Path) -> _Directory:
         return next(each for each in self._all if each.path == path.parent)
+
+    def _why_gone(self, at: _Directory) -> OSError | None:
+        """Why the directory that was opened is not at its path: nothing is, or where its disk was mounted."""
+        return None if at.path == self._home and at.path.is_dir() else why_not_there(at.path)
 
     def _require_own(self, path: Path) -> uuid.UUID:
         """The directory's id. Raises StorageError, OSError."""

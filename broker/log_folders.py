@@ -4,20 +4,32 @@ Deleted  a folder is renamed ``*-delete`` first: killed meanwhile, the next star
 Source   Kafka LogManager (loadLogs, asyncDelete).
 """
 
+import errno
 import shutil
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from fencepost.broker.log.checkpoints import PARTITION_FILE, load_topic_id
+from fencepost.broker.log.checkpoints import PARTITION_FILE, load_topic_id, sync_path
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Log
+from fencepost.settings.meta_properties import META_PROPERTIES
 
 DELETED_SUFFIX: Final = "-delete"
 
 OWN_LOGS: Final = frozenset(log.directory for log in Log)
 """The quorum's archives lie in the same folder; they are no partitions of ours."""
+
+OF_THE_DIRECTORY: Final = frozenset({
+    errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.ENODEV, errno.ENXIO, errno.ESTALE, errno.ENOTCONN,
+})  # fmt: skip
+"""Errors that no other file of the directory would be spared: it is full, read-only or gone."""
+
+OF_THE_FOLDERS: Final = frozenset({
+    *OF_THE_DIRECTORY, errno.EACCES, errno.EPERM, errno.EIO, errno.ENOENT,
+}) - {errno.ENOSPC, errno.EDQUOT}  # fmt: skip
+"""Of making a log's folder in it: no folder can be made there. On a full disk one may be later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +40,20 @@ class FoundLog:
     index: int
     path: Path
     conflict: str = ""
+
+
+def why_not_there(directory: Path) -> OSError | None:
+    """Why a formatted log directory is not at its path; None: it is."""
+    if (directory / META_PROPERTIES).exists():
+        return None
+    return FileNotFoundError(errno.ENOENT, "it is not there any more: is its disk mounted?", str(directory))
+
+
+def make_folder(folder: Path) -> Path:
+    """Make a log's folder, durably, unless it is there. Raises OSError."""
+    folder.mkdir(exist_ok=True)
+    sync_path(folder.parent)
+    return folder
 
 
 def topic_of(folder: Path) -> uuid.UUID | None:

@@ -15,12 +15,14 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import groupby
+from pathlib import Path
 from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
 from fencepost.broker.log.scrub import Pace, Part
 from fencepost.broker.log.segment import Segment
+from fencepost.broker.log.segment_sums import sums_path
 from fencepost.broker.off_loop import off_loop
 from fencepost.broker.partition import Partition
 from fencepost.broker.partitions import Partitions
@@ -62,6 +64,17 @@ class ScrubPace:
         self._sleep(max(self._read / BYTES_PER_S, PAUSE * used))
         self._read = 0
         self._slice_began = time.thread_time()
+
+
+def _why_unread(sums: Path) -> OSError | None:
+    """Why the file cannot be read, which only adds to what is checked; None: it can, or is not there."""
+    try:
+        sums.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return error
+    return None
 
 
 class LogScrub:
@@ -120,6 +133,9 @@ class LogScrub:
         if before is None:
             return
         try:
+            unread = await off_loop(partial(_why_unread, sums_path(segment.path)), thread)
+            if unread is not None:
+                self._log.error("sums_not_read", partition=str(partition), reason=str(unread))
             found = await off_loop(partial(scrubbable.scrub, before, paced), thread, on_cancelled=self._stop)
         except ScrubStopped:
             return

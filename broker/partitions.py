@@ -184,9 +184,7 @@ class Partitions:
 
         Not for want of a file descriptor: then nothing was done, and the next request may find one.
         """
-        if not partition.is_open:
-            return
-        if self._is_exhausted(error, str(partition), doing):
+        if not partition.is_open or self._is_exhausted(error, str(partition), doing):
             return
         directory = self._directories.fail(partition.log.directory, error)
         for each in (partition,) if directory is None else tuple(self):

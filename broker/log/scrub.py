@@ -73,6 +73,9 @@ class Scrubbable:
             raise CorruptData(f"{what}. The next start makes it again from the batches")
         is_summed = sums.batches.size >= part.read_end
         if is_summed and is_as_summed(path, sums.batches, pace):
+            size = path.stat().st_size
+            if size < part.size:
+                raise CorruptData(f"{path} has {size} bytes, and {part.size} bytes were written")
             return None
         is_cleaned, found = _read(part, pace)
         if is_summed and is_cleaned:

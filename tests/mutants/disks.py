@@ -12,6 +12,14 @@ TOPICS: Final = "tests/coordinator/test_topic_server.py::"
 PLACED: Final = TOPICS + "test_a_broker_learns_that_a_partition_was_placed"
 RECOVERY: Final = "tests/controller/test_partition_recovery.py::"
 SEVERAL: Final = "tests/broker/test_log_directories.py::"
+FAULTY: Final = "tests/broker/test_faulty_directories.py::"
+READ_ONLY: Final = (
+    FAULTY + "test_of_a_directory_that_turns_read_only_partitions_are_offline_and_the_other_goes_on"
+)
+UNPLUGGED: Final = (
+    FAULTY + "test_of_a_directory_that_is_gone_partitions_are_offline_and_nothing_is_made_in_its_place"
+)
+UNREAD: Final = FAULTY + "test_what_the_scrub_cannot_read_is_named_and_the_rest_is_scrubbed"
 NAMED: Final = SEVERAL + "test_a_directory_that_cannot_be_used_is_named_and_the_others_go_on"
 
 DISKS: Final = (
@@ -131,16 +139,16 @@ DISKS: Final = (
         "disks-full-directory-half-offline",
         "a full directory takes all its partitions offline",
         "broker/log_directories.py",
-        "        if error.errno not in OF_THE_DIRECTORY and at.path.is_dir():\n",
-        "        if at.path.is_dir():\n",
+        "        if error.errno not in OF_THE_DIRECTORY and not self._why_gone(at):\n",
+        "        if not self._why_gone(at):\n",
         (LOST + "test_a_full_directory_is_named_and_all_its_partitions_are_offline",),
     ),
     Mutant(
         "disks-all-logs-in-one",
         "a new log is made where the fewest are",
         "broker/log_directories.py",
-        "        emptiest = min(usable, key=counts.__getitem__, default=None)\n",
-        "        emptiest = next(iter(usable), None)\n",
+        "        for each in sorted(self._usable(), key=lambda each: counts[each.directory_id]):\n",
+        "        for each in self._usable():\n",
         (SEVERAL + "test_logs_are_made_where_the_fewest_are_and_found_again",),
     ),
     Mutant(
@@ -230,5 +238,53 @@ DISKS: Final = (
         "    return offset if leader_epoch == kept.leader_epoch else -1\n",
         "    return offset\n",
         (TOPICS + "test_a_partition_was_started_again_only_in_the_leader_epoch_of_an_operators_word",),
+    ),
+    Mutant(
+        "disks-mount-points-filled",
+        "no log is made in a mount point whose disk is gone",
+        "broker/log_directories.py",
+        "                if (why := self._why_gone(each)) is not None:\n",
+        "                if (why := self._why_gone(each)) is not None and why.errno == 0:\n",
+        (UNPLUGGED + "[topics-a mount point]",),
+    ),
+    Mutant(
+        "disks-starts-in-a-mount-point",
+        "the scrub writes no file in a mount point whose disk is gone",
+        "broker/log_directories.py",
+        "            if self._why_gone(each) is None:\n",
+        "            if True:\n",
+        (UNPLUGGED + "[scrub-a mount point]",),
+    ),
+    Mutant(
+        "disks-chosen-though-read-only",
+        "a directory in which no folder can be made gets no new log, and is named",
+        "broker/log_directories.py",
+        "                if error.errno not in OF_THE_FOLDERS:\n",
+        "                if True:\n",
+        (READ_ONLY + "[topics-EACCES]",),
+    ),
+    Mutant(
+        "disks-scrub-ends-with-the-first-error",
+        "a file that cannot be read ends no scrub of other directories",
+        "broker/log_directories.py",
+        "            scrub()\n        except OSError as error:\n",
+        "            scrub()\n        except ZeroDivisionError as error:\n",
+        (UNREAD + "[log-starts]",),
+    ),
+    Mutant(
+        "disks-unread-sums-unsaid",
+        "sums that cannot be read are named",
+        "broker/log_scrub.py",
+        "            if unread is not None:\n",
+        "            if False:\n",
+        (UNREAD + "[sums]",),
+    ),
+    Mutant(
+        "disks-shorter-segments-scrubbed",
+        "a segment that has fewer bytes than were written is found by the scrub, though it was never summed",
+        "broker/log/scrub.py",
+        "            if size < part.size:\n",
+        "            if False:\n",
+        ("tests/broker/log/test_active_segment.py::test_the_scrub_finds_that_bytes_without_a_sum_are_gone",),
     ),
 )

@@ -11,9 +11,10 @@ from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.broker.log.repair import cut, inspect
 from fencepost.broker.log.segment_sums import is_summed, load_sums, save_sums
 from fencepost.broker.log.shapes import LogConfig
+from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Term
 from tests.broker.log.builders import NOW_MS, batch, open_log
-from tests.broker.log.sums import everything, opened, segments
+from tests.broker.log.sums import everything, opened, scrub, segments
 from tests.broker.log.test_recovery import transactions
 from tests.together import table
 
@@ -161,3 +162,18 @@ def test_a_start_compares_no_more_than_it_reads_after_a_crash(
     log = opened(path.parent, ONE_SEGMENT)
     assert log.repairs
     log._let_go()
+
+
+def test_the_scrub_finds_that_bytes_without_a_sum_are_gone(tmp_path: Path) -> None:
+    """Of the segment that is appended to; its whole file, too."""
+    log = open_log(tmp_path, ONE_SEGMENT)
+    add(log, batch(), batch())
+    scrub(log)
+    (path,) = segments(log.directory)
+    raw = path.read_bytes()
+    path.write_bytes(raw[:-1])
+    with pytest.raises(CorruptData, match=f"has {len(raw) - 1} bytes, and {len(raw)} bytes were written"):
+        scrub(log)
+    path.unlink()
+    with pytest.raises(FileNotFoundError):
+        scrub(log)
