@@ -160,10 +160,10 @@ class CleanerPass:
         """Clean one segment after the other into the target, as many as fit. True: something goes."""
         first, is_changed = self._next, False
         while self._next < len(self._ends):
-            source = Segment(self._dirty.directory, self._dirty.bases[self._next])
-            if self._next > first and not self._fits(target, source, self._dirty.bases[first]):
-                break
-            is_changed |= self._clean_segment(source, target)
+            with contextlib.closing(Segment(self._dirty.directory, self._dirty.bases[self._next])) as source:
+                if self._next > first and not self._fits(target, source, self._dirty.bases[first]):
+                    break
+                is_changed |= self._clean_segment(source, target)
             self._next += 1
         target.finish()
         return is_changed

@@ -158,6 +158,14 @@ COMPACTION: Final = (
         (BROKER + "test_a_topic_that_is_deleted_while_it_is_cleaned_goes_when_the_thread_is_out[begin]",),
     ),
     Mutant(
+        "cleaner-leaves-files-open",
+        "a pass closes the files of the segment that did not fit into its group",
+        "broker/log/cleaner.py",
+        "with contextlib.closing(Segment(",
+        "with contextlib.nullcontext(Segment(",
+        ("tests/broker/log/test_cleaner_reads.py::test_a_pass_leaves_no_file_open_that_is_not_the_logs",),
+    ),
+    Mutant(
         "compression-type-not-obeyed",
         "batches are stored as the topic's compression.type says",
         "broker/log/validation.py",

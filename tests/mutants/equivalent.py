@@ -7,6 +7,24 @@ from typing import Final
 
 EQUIVALENT: Final[dict[tuple[str, str], str]] = {
     (
+        "broker/log/cleaner.py",
+        (
+            "- while self._next < len(self._ends) and self._dirty.bases[self._next] <"
+            " self._compaction.last.end:\n"
+            "+ while self._next < len(self._ends) and self._dirty.bases[self._next] <="
+            " self._compaction.last.end:"
+        ),
+    ): "a segment that begins where the map ends is read, too, and left as it is",
+    (
+        "broker/log/durability.py",
+        (
+            "- SNAPSHOTS_KEPT: Final = 2  # beside those at a segment's base: the newest, and the one before"
+            " it\n"
+            "+ SNAPSHOTS_KEPT: Final = 3  # beside those at a segment's base: the newest, and the one before"
+            " it"
+        ),
+    ): "the value of a bound: one more file of an old snapshot is kept",
+    (
         "broker/log/durability.py",
         "- if end > self.durable_end:\n+ if end >= self.durable_end:",
     ): "what is flushed is flushed once more",
@@ -32,6 +50,10 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
         "- is_full = number < len(log.segments) - 1\n+ is_full = number <= len(log.segments) - 1",
     ): "the time index of the last segment is made again, and is the same",
     ("broker/log/segment.py", "- self._open()\n+ pass"): "the write opens the file itself, before it writes",
+    (
+        "broker/log/unchecked.py",
+        "- if len(content) - at > HEADER_BYTES:\n+ if len(content) - at >= HEADER_BYTES:",
+    ): "a batch that is a header alone takes the quick way, which finds the same",
     (
         "quorum/firewall.py",
         (

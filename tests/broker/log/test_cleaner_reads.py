@@ -1,4 +1,4 @@
-"""What a cleaner reads: a batch of which a byte changed ends its pass."""
+"""What a cleaner reads: a batch of which a byte changed ends its pass; no file stays open; it may wait."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,14 +6,17 @@ from pathlib import Path
 import pytest
 from crc32c import crc32c
 
+from fencepost.broker.log.cleaner import CleanerPass
 from fencepost.broker.log.file_sums import Summed
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.broker.log.segment_sums import NOTHING, save_sums
 from fencepost.records.batch import batch_header
 from fencepost.records.batch_layout import AT, CHECKED_AT, size_at
 from fencepost.records.invariant import CorruptData
-from tests.broker.log.builders import open_log
+from fencepost.records.types import Offset
+from tests.broker.log.builders import NOW_MS, open_log, read_all
 from tests.broker.log.test_cleaner import CONFIG, clean, play
+from tests.broker.log.test_open_files import open_under
 
 
 @pytest.fixture
@@ -24,6 +27,33 @@ def log(tmp_path: Path) -> Iterator[PartitionLog]:
     made.flush()
     yield made
     made.close()
+
+
+def test_a_pass_leaves_no_file_open_that_is_not_the_logs(log: PartitionLog) -> None:
+    """What it replaces is read before, and what takes its place before that has its name."""
+    expected = read_all(log, 500)
+    dirt = log.cleanable.dirt(Offset(0), log.last_stable_offset, CONFIG, NOW_MS)
+    work = CleanerPass(log.cleanable.begin(dirt, CONFIG), NOW_MS, lambda: None)
+    work.begin()
+    while (group := work.next_group()) is not None:
+        log.cleanable.swap_in(group)
+        assert len(read_all(log, 500)) < len(expected)
+        work.remove_old(group)
+        log.cleanable.settle(group)
+        log.cleanable.settled(group)
+    log.close()
+    assert open_under(log.directory) == 0
+
+
+def test_a_pass_may_wait_after_each_batch(log: PartitionLog) -> None:
+    paced: list[None] = []
+    dirt = log.cleanable.dirt(Offset(0), log.last_stable_offset, CONFIG, NOW_MS)
+    work = CleanerPass(log.cleanable.begin(dirt, CONFIG), NOW_MS, lambda: paced.append(None))
+    work.begin()
+    assert len(paced) == sum(1 for each in log._segments if each.base < dirt.end for _ in each.walk()) > 0
+    learned = len(paced)
+    assert work.next_group() is not None
+    assert len(paced) > learned
 
 
 def test_changed_bytes_end_a_pass_and_nothing_is_replaced(log: PartitionLog) -> None:
