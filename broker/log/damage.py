@@ -117,20 +117,28 @@ def too_short(segment: Segment, following: Offset) -> Damage | None:
     return Damage(segment.path, position, segment.size, end, reason)
 
 
-def missing(segments: Sequence[Segment], point: Offset) -> list[str]:
+def missing(segments: Sequence[Segment], point: Offset, begins: Sequence[Offset]) -> list[str]:
     """Offsets before the recovery point that no segment has, in sentences.
 
     A crash of the machine that undid half of a deletion leaves that, too: so it is no damage.
+
+    begins   of the leader epochs: the first one begins where the log does, and is saved before its first
+             segments are deleted.
     """
     found = []
+    if begins and segments and begins[0] < segments[0].base:
+        found.append(_gone(begins[0], segments[0].base))
     for segment, following in pairwise(segments):
         if following.base > point:
             break
         end = _end_of(segment)
         if end is not None and end < following.base:
-            lost = f"offsets {end} to {following.base - 1}"
-            found.append(f"no segment has {lost}: deleted before a crash, or lost")
+            found.append(_gone(end, following.base))
     return found
+
+
+def _gone(first: Offset, end: Offset) -> str:
+    return f"no segment has offsets {first} to {end - 1}: deleted before a crash, or lost"
 
 
 def _end_of(segment: Segment) -> Offset | None:

@@ -387,11 +387,11 @@ class PartitionLog:
         """Delete the oldest segments. Those that wait for a flush, or are in one, need none any more."""
         gone, self._segments[:count] = self._segments[:count], []
         self._durability.deleted(gone)
+        self._epochs.forget_before(self.start)
+        self._epochs.save()  # first: what begins before the log says later that segments were lost
         for segment in gone:
             segment.delete()
         self._places.clear()
-        self._epochs.forget_before(self.start)
-        self._epochs.save()
         self._durability.prune({segment.base for segment in self._segments})
 
     def _let_go(self) -> None:

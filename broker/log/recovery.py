@@ -88,8 +88,9 @@ def recover(
     if not log.epochs_known and any(segment.size for segment in log.segments):
         log.repairs.append(read_epochs(log.epochs, log.segments))
     _open_segments(log)
+    log.repairs += missing(log.segments, log.durable_end, log.epochs.begins)
+    log.epochs.forget_before(log.segments[0].base)
     log.epochs.save(durable=log.epochs.forget_after(log.end))
-    log.repairs += missing(log.segments, log.durable_end)
     for segment in log.segments[:-1]:
         segment.close()
     return log
@@ -136,7 +137,7 @@ def _open_segments(log: Recovered) -> None:
     """Recover with the newest sound snapshot. Raises DamagedLog."""
     point, table = _newest_snapshot(log)
     if not log.segments:
-        if log.snapshots:
+        if log.snapshots or (log.epochs.begins and not log.machine_went_down):
             raise _damaged(
                 log, _damage(log.directory / f"{point:020d}.log", 0, point, "the segments are gone")
             )

@@ -105,7 +105,8 @@ def inspect(directory: Path, *, machine_went_down: bool) -> Inspected:
     restorable = None if damage is None else proven(damage, epochs)
     wrong = read_cleaned_end(directory).wrong
     what = f"{wrong}; the next start writes it again" if wrong else changed_swaps(directory) or None
-    what = what or "; ".join(missing(segments, point)) or None
+    begins = () if epochs is None else epochs.begins
+    what = what or "; ".join(missing(segments, point, begins)) or None
     if changed:
         what = (
             f"{', '.join(changed)}: other bytes than were written, by the file .checksums beside each. If an "
@@ -150,7 +151,13 @@ def _of_files(
     if found is None:
         shorter = (too_short(segment, following.base) for segment, following in pairwise(segments))
         found = next((each for each in shorter if each is not None), None)
-    return lost_segment(directory) if found is None and not machine_went_down else found
+    if found is not None or machine_went_down:
+        return found
+    epochs = LeaderEpochs(directory)
+    if not segments and epochs.load() and epochs.begins:
+        path = directory / f"{LOG_START:020d}.log"
+        return Damage(path, 0, 0, LOG_START, "the segments are gone")
+    return lost_segment(directory)
 
 
 class _Known(NamedTuple):

@@ -12,6 +12,7 @@ LOST: Final = MEANT + "test_where_the_newest_snapshot_is_lost_what_it_summed_cou
 CLEANER: Final = "tests/broker/log/test_cleaner_reads.py::"
 PUT_BACK: Final = "tests/broker/log/test_put_back.py::"
 FOREIGN: Final = "tests/broker/log/test_foreign_segments.py::"
+BEGIN: Final = "tests/broker/log/test_lost_begin.py::"
 UNPROVEN: Final = PUT_BACK + "test_what_is_not_proven_is_not_put_back"
 ANEW: Final = (
     "tests/broker/log/test_active_segment.py::"
@@ -237,5 +238,30 @@ MEANT_LOGS: Final = (
         "    return bool(noted) and (offset, crc32c(raw)) not in noted\n",
         "    return False\n",
         (FOREIGN + "test_an_older_snapshots_producers_under_the_newest_name_are_not_taken",),
+    ),
+    Mutant(
+        "lost-begins-unsaid",
+        "offsets of first segments that are gone, and were not deleted, are named",
+        "broker/log/damage.py",
+        "    if begins and segments and begins[0] < segments[0].base:\n",
+        "    if False:\n",
+        (BEGIN + "test_offsets_of_first_segments_that_are_lost_are_named_once",),
+    ),
+    Mutant(
+        "deleted-before-the-epochs-say-so",
+        "what retention deletes is not called lost, wherever it is killed",
+        "broker/log/partition_log.py",
+        "        self._epochs.forget_before(self.start)\n        self._epochs.save()",
+        "        for segment in gone:\n            segment.delete()\n"
+        "        self._epochs.forget_before(self.start)\n        self._epochs.save()",
+        (BEGIN + "test_killed_while_segments_are_deleted_nothing_is_called_lost",),
+    ),
+    Mutant(
+        "empty-though-all-segments-are-lost",
+        "a log that had batches, and has no segment, is not opened as an empty one",
+        "broker/log/recovery.py",
+        "        if log.snapshots or (log.epochs.begins and not log.machine_went_down):\n",
+        "        if log.snapshots:\n",
+        (BEGIN + "test_a_log_whose_segments_are_all_gone_is_not_an_empty_one",),
     ),
 )

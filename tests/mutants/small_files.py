@@ -269,7 +269,7 @@ SMALL_FILES: Final = (
         "holes-unsaid",
         "offsets that no segment has are named",
         "broker/log/recovery.py",
-        "    log.repairs += missing(log.segments, log.durable_end)\n",
+        "    log.repairs += missing(log.segments, log.durable_end, log.epochs.begins)\n",
         "",
         ("tests/broker/log/test_recovery.py::test_a_hole_in_the_middle_is_read_over",),
     ),
