@@ -29,6 +29,14 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
         "- if end > self.durable_end:\n+ if end >= self.durable_end:",
     ): "what is flushed is flushed once more",
     (
+        "broker/log/index_file.py",
+        "- if self._descriptor >= 0:\n+ if self._descriptor > 0:",
+    ): "descriptor 0 is standard input, which a node has open",
+    (
+        "broker/log/index_file.py",
+        "- if self._descriptor >= 0:\n+ if self._descriptor >= 1:",
+    ): "descriptor 0 is standard input, which a node has open",
+    (
         "broker/log/open_files.py",
         "- FILES_OF_A_SEGMENT: Final = 4\n+ FILES_OF_A_SEGMENT: Final = 5",
     ): "the value of a bound: fewer segments are open at a time",
@@ -49,7 +57,28 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
         "broker/log/recovery.py",
         "- is_full = number < len(log.segments) - 1\n+ is_full = number <= len(log.segments) - 1",
     ): "the time index of the last segment is made again, and is the same",
+    (
+        "broker/log/search.py",
+        (
+            "- limit = segment.size if upper >= segment_end else self._position(segment, upper)\n"
+            "+ limit = segment.size if upper > segment_end else self._position(segment, upper)"
+        ),
+    ): "a search for the segment's end finds its size",
     ("broker/log/segment.py", "- self._open()\n+ pass"): "the write opens the file itself, before it writes",
+    (
+        "broker/log/segment_sums.py",
+        (
+            "- save_sums(segment, load_sums(segment)._replace(batches=NOT_SUMMED), durable=True)\n"
+            "+ save_sums(segment, load_sums(segment)._replace(batches=NOT_SUMMED), durable=False)"
+        ),
+    ): "a power cut that loses it has the next start read the segment once more",
+    (
+        "broker/log/segment_sums.py",
+        (
+            "- save_sums(segment, written._replace(batches=load_sums(segment).batches), durable=True)\n"
+            "+ save_sums(segment, written._replace(batches=load_sums(segment).batches), durable=False)"
+        ),
+    ): "a power cut that loses it has the next start make the indexes once more",
     (
         "broker/log/unchecked.py",
         "- if len(content) - at > HEADER_BYTES:\n+ if len(content) - at >= HEADER_BYTES:",
@@ -88,6 +117,14 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
         "- if self._clock() > until_s:\n+ if self._clock() >= until_s:",
     ): "the same but at one instant: a slice of applied entries ends a nanosecond earlier",
     (
+        "snapshots/reader.py",
+        (
+            "- env = lmdb.open(str(directory), readonly=True, max_dbs=8, map_size=MAP_BYTES,"
+            " readahead=False)\n"
+            "+ env = lmdb.open(str(directory), readonly=True, max_dbs=8, map_size=MAP_BYTES, readahead=True)"
+        ),
+    ): "a hint to the system how it reads: what is read is the same",
+    (
         "snapshots/scrub.py",
         (
             "- self.sum = 0  # of the rows at or before it, as they are now\n"
@@ -98,4 +135,8 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
         "snapshots/snapshot.py",
         "- MANIFEST_BYTES_MAX: Final = 64 * 1024\n+ MANIFEST_BYTES_MAX: Final = 65 * 1024",
     ): "the value of a bound",
+    (
+        "snapshots/store.py",
+        "- self._txn = None\n+ pass",
+    ): "the store is closed then: aborting the transaction once more does nothing",
 }

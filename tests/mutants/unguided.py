@@ -52,6 +52,7 @@ ABOVE: Final = {
         "tests/quorum/test_snapshots.py",
         "tests/quorum/test_integrity.py",
         "tests/quorum/test_journal.py",
+        "tests/quorum/test_image_watch.py",
     ),
 }
 """By the beginning of a file's path: fast tests of other folders that run it, too."""

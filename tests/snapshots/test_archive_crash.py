@@ -104,6 +104,21 @@ class TestCrash:
         assert files(tmp_path) == [f"{base:020d}.log" for base in (0, 4)]
         again.close()
 
+    def test_the_first_segment_that_is_not_sealed_is_read(self, tmp_path: Path) -> None:
+        archive = opened(tmp_path)
+        for offset in range(5):
+            archive.append(batch(offset))
+        archive.write()
+        archive.sync()
+        for offset in range(5, 10):
+            archive.append(batch(offset))
+        archive.write()
+        assert [segment(tmp_path, base).stat().st_mode & 0o222 for base in (0, 4, 8)] == [0, 0o200, 0o200]
+        os.truncate(segment(tmp_path, 4), 2 * BATCH_BYTES + 7)
+        again = opened(tmp_path)
+        assert (again.end, files(tmp_path)) == (6, [f"{base:020d}.log" for base in (0, 4)])
+        again.close()
+
     def test_segments_after_one_that_lost_whole_batches_go_too(self, tmp_path: Path) -> None:
         archive = opened(tmp_path)
         for offset in range(10):

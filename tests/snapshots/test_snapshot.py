@@ -16,7 +16,7 @@ from fencepost.controller.topics import CreateTopics, NewTopic
 from fencepost.controller.transactions.assignments import ASSIGNMENTS, OWNERS
 from fencepost.controller.view import EmptyView, ImageHeader, Overlay
 from fencepost.records.batch import iter_batches
-from fencepost.records.control import SnapshotFooter, SnapshotHeader, Voters, decode_control
+from fencepost.records.control import KRaftVersion, SnapshotFooter, SnapshotHeader, Voters, decode_control
 from fencepost.records.schema import (
     AllocateProducerIdsRecord,
     ConfigRecord,
@@ -228,6 +228,7 @@ def test_voters_are_in_the_opening_batch(store: Store, tmp_path: Path) -> None:
     directory = written(store, tmp_path / "snapshots")
     opening = next(iter_batches((directory / f"{NAME}.checkpoint").read_bytes()))
     records = [decode_control(record.key, record.value) for record in opening.records]
+    assert [type(record) for record in records] == [SnapshotHeader, KRaftVersion, Voters], "in Kafka's order"
     assert isinstance(records[-1], Voters)
     assert [voter.voter_id for voter in records[-1].voters] == [1]
 

@@ -1,9 +1,11 @@
 """Sums, seals and ballots by themselves."""
 
+from hashlib import blake2b
 from pathlib import Path
 
 import msgspec
 import pytest
+from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,8 +21,10 @@ from fencepost.snapshots.sums import (
     Verdict,
     ballot,
     encode_ballot,
+    entry_sum,
     judge,
     read_seal,
+    row_hash,
 )
 from tests.examples import examples
 from tests.together import table
@@ -140,3 +144,14 @@ def test_the_sealed_value_of_another_name_says_nothing() -> None:
     kept, seal = encode_ballot(5, 2), Seal(meta(3, 4), 7).encode()
     assert ballot(seal, 9, 1) == (9, 1)
     assert read_seal(kept) is None
+
+
+def test_the_hash_of_a_row_is_that_of_its_length_key_and_value() -> None:
+    """Its key in the store begins with four bytes of the generation, which may be any."""
+    expected = blake2b(b"\x00\x03" + b"key" + b"value", digest_size=16).digest()
+    assert row_hash(bytes(4) + b"key", b"value") == int.from_bytes(expected, "big")
+    assert row_hash(b"\x00\x00\x00\x07key", b"value") == int.from_bytes(expected, "big")
+
+
+def test_the_sum_of_a_journal_entry_is_a_crc_of_four_bytes() -> None:
+    assert entry_sum(b"key", b"value") == crc32c(b"keyvalue").to_bytes(4, "big")

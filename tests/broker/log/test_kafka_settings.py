@@ -57,6 +57,15 @@ def test_a_batch_has_an_entry_if_more_than_the_interval_lies_before_it(tmp_path:
     assert positions == [3 * size, 6 * size, 9 * size]
 
 
+def test_a_time_is_found_at_any_of_its_entries(tmp_path: Path) -> None:
+    """Each batch but the first has an entry in both indexes."""
+    log = open_log(tmp_path, replace(CONFIG, index_interval_bytes=0))
+    for number in range(5):
+        append(log, batch(timestamp_ms=NOW_MS + 10 * number))
+    found = [log.offset_for_time(NOW_MS + after) for after in (-1, 0, 1, 10, 11, 20, 21, 39, 40)]
+    assert [each and each.offset for each in found] == [0, 0, 1, 1, 2, 2, 3, 4, 4]
+
+
 def segment(directory: Path, base: int) -> Segment:
     (directory / f"{base:020}.log").touch()
     return Segment(directory, Offset(base))
