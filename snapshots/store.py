@@ -134,9 +134,22 @@ class Store:
         return verdict
 
     def scrub_rows(self, rows_max: int) -> bool:
-        """Read some rows of the image again. False: all were read, and their sum is not the image's."""
-        whole = self.scrub.step(self.txn, self.image_db, self.generation, rows_max)
+        """Read some rows of the image again. False: all were read, and their sum is not the image's.
+
+        Raises lmdb.Error that names the file.
+        """
+        with self._naming():
+            whole = self.scrub.step(self.txn, self.image_db, self.generation, rows_max)
         return whole is None or self.rows_sum is None or whole == self.rows_sum
+
+    @contextmanager
+    def _naming(self) -> Iterator[None]:
+        """Errors of LMDB say of which file they are."""
+        try:
+            yield
+        except lmdb.Error as error:
+            error.args = (f"{self.env.path()}/data.mdb: {error}",)
+            raise
 
     def _meta(self) -> dict[str, bytes]:
         found = {bytes(key).decode("latin-1"): bytes(raw) for key, raw in self.txn.cursor(db=self.meta_db)}
@@ -180,12 +193,8 @@ class Store:
         if self._must_seal and self.rows_sum is not None:
             self.txn.put(SEAL.encode(), Seal(self._meta(), self.rows_sum).encode(), db=self.meta_db)
         self._must_seal = False
-        with self.around_flush:
-            try:
-                self.txn.commit()
-            except lmdb.Error as error:
-                error.args = (f"{self.env.path()}/data.mdb: {error}",)
-                raise
+        with self.around_flush, self._naming():
+            self.txn.commit()
         self._txn = None
         self.dirty = False
         return True

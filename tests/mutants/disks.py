@@ -287,4 +287,12 @@ DISKS: Final = (
         "            if False:\n",
         ("tests/broker/log/test_active_segment.py::test_the_scrub_finds_that_bytes_without_a_sum_are_gone",),
     ),
+    Mutant(
+        "disks-unread-store-unnamed",
+        "what the scrub cannot read of the store is named by its file",
+        "snapshots/store.py",
+        "        with self._naming():\n            whole =",
+        "        with nullcontext():\n            whole =",
+        ("tests/quorum/test_scrubbed_images.py::test_a_store_that_cannot_be_read_by_the_scrub_is_named",),
+    ),
 )

@@ -1,7 +1,9 @@
 """Rows that change in a running node's store: the scrub finds them, and no snapshot is made of them."""
 
+import re
 from typing import Any
 
+import lmdb
 import msgspec
 import pytest
 
@@ -82,3 +84,16 @@ def test_a_snapshot_is_not_made_of_rows_that_changed(rig: Rig, monkeypatch: pyte
     rig.work(found.value)
     assert taken == [found.value]
     assert bad(rig) == {3}
+
+
+def test_a_store_that_cannot_be_read_by_the_scrub_is_named(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The node ends: what else of it cannot be read is not known."""
+    store = rig[2].store
+    path = store.env.path()
+
+    def unread(*_: object) -> None:
+        raise lmdb.DiskError("mdb_cursor_get: Input/output error")
+
+    monkeypatch.setattr(store.scrub, "step", unread)
+    with pytest.raises(lmdb.DiskError, match=re.escape(f"{path}/data.mdb: mdb_cursor_get: Input/output")):
+        rig.maintenance_tick(2)
