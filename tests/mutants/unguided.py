@@ -39,7 +39,7 @@ from tests.mutants.reached import CHOOSE, FOLDER, LEFT_OUT, RECORD, Reached, fun
 from tests.mutants.runner import ROOT, copied_tree, replaced
 
 STATE: Final = ROOT / "build" / "unguided"
-CPU_S_MAX: Final = 600  # of the tests of one change, which take half a minute: more is a hang
+CPU_S_MAX: Final = 240  # of the tests of one change, which take a minute at most: more is a hang
 ABOVE: Final = {
     "broker/log": ("tests/broker/test_partition_transactions.py", "tests/broker/test_fetch.py"),
     "controller": ("tests/quorum/test_proposer.py", "tests/simulation/test_transaction_storms.py"),
