@@ -52,6 +52,7 @@ class _Id:
         self.left: Pair | None = None  # what it had when it was forgotten
         self.row: Found = {}
         self.open: Found = {}  # the record that began the transaction, or added to it
+        self.begun = 0  # records of the open transaction
         self.outcome: Found | None = None  # decided, and not yet complete
         self.orders: dict[int, int] = {}
         self.producers: dict[int, Found] = {}
@@ -183,6 +184,8 @@ class _Story:
             self._replaced(each, row)
         elif each.outcome is not None:
             self._missing(each, row, f"that its {before} was carried out is missing")
+        elif self._never_began(each, row, pair):
+            self._replaced(each, row)
         elif before == _ONGOING and state not in _PREPARED and (state != _ONGOING or each.pair != pair):
             self._missing(each, row, "how the transaction ended is missing")
             self._decided(each, each.row, UNDECIDED, row["producer_epoch"], each.row["producer_id"])
@@ -192,6 +195,17 @@ class _Story:
         if state in _PREPARED:
             self._decided(each, row, _PREPARED[state], row["producer_epoch"], row["producer_id"])
         each.open = row if state == _ONGOING else {}
+        each.begun = (each.begun if before == _ONGOING else 0) + 1 if state == _ONGOING else 0
+
+    @staticmethod
+    def _never_began(each: _Id, row: Found, pair: Pair) -> bool:
+        """Whether Kafka appended the one record of a transaction in vain: its producer comes back in the next
+        epoch, without a fence. Had the transaction been open, it would have been aborted first.
+        """
+        if each.state != _ONGOING or each.pair is None or not row["flags"] & FLAG_COMPACTED:
+            return False
+        is_next = pair.producer_id == each.pair.producer_id and pair.epoch == each.pair.epoch + 1
+        return row["state"] == "Empty" and is_next and each.begun == 1
 
     def _own(self, each: _Id, row: Found) -> Found:
         """The record, of another id's producer as that of its own."""
@@ -256,8 +270,8 @@ class _Story:
         self._add(row, "states", "missing", said, subject=each.name, since_offset=each.row["offset"])
 
     def _replaced(self, each: _Id, row: Found) -> None:
-        """A decision of Kafka's that nothing came of: it was appended, and its append failed for want of
-        replicas; to the coordinator the transaction was open as before, and it aborted that later.
+        """A record of Kafka's that nothing came of: it was appended, and its append failed for want of
+        replicas; to the coordinator all was as before. What it held to be open it aborted later.
         """
         said = f"the {each.state} at offset {each.row['offset']} came to nothing: its append had failed"
         self._add(row, "states", "replaced", said, subject=each.name, kind=NOTE)

@@ -25,6 +25,22 @@ FAULTS: Final = WALKS + "test_faults.py::test_a_fault_is_one_finding"
 
 AUDIT_WALKS: Final = (
     Mutant(
+        "any-begin-came-to-nothing",
+        "a transaction of several begins that is not ended has lost its end",
+        "audit/walks/story.py",
+        '        return row["state"] == "Empty" and is_next and each.begun == 1\n',
+        '        return row["state"] == "Empty" and is_next\n',
+        (STORY,),
+    ),
+    Mutant(
+        "failed-begin-is-a-fault",
+        "a begin of Kafka's whose append failed is no fault",
+        "audit/walks/story.py",
+        '        return row["state"] == "Empty" and is_next and each.begun == 1\n',
+        "        return False\n",
+        (STORY,),
+    ),
+    Mutant(
         "copies-counted-to-their-end",
         "what no checkpoint reaches is not known to be committed",
         "audit/walks/length.py",

@@ -5,8 +5,8 @@ import pytest
 from fencepost.audit.walks.columns import FLAG_COMPACTED
 from tests.audit.walks.chain import Chain, audited, roots
 from tests.audit.walks.feed import Row, said
+from tests.audit.walks.states import States, told
 from tests.audit.walks.test_faults import own, own_markers, sound
-from tests.audit.walks.test_story import States, told
 from tests.audit.walks.transactions import Cluster, paired
 
 KINDS = ("v1", "v2", "ours")

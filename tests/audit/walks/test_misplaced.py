@@ -4,7 +4,7 @@ import pytest
 
 from fencepost.audit.walks.story import partition_of
 from tests.audit.walks.feed import said
-from tests.audit.walks.test_story import States, outcomes, told
+from tests.audit.walks.states import States, outcomes, told
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import Any
 from fencepost.audit.walks.pairs import PAIRS
 from tests.audit.walks.feed import Row, feed
 from tests.audit.walks.logs import PRODUCER, Log, walked
-from tests.audit.walks.test_story import States, told
+from tests.audit.walks.states import States, told
 
 _KINDS = {"Abort": 0, "Commit": 1}
 
