@@ -3,7 +3,7 @@
 ``fencepost_cluster``   one cluster for the session (``--fencepost-nodes``, 3), or for a worker of xdist.
 ``fencepost``           for one test: that cluster, with names that no other test has; see testing/lease.py.
 ``@pytest.mark.fencepost(nodes=5, config={...})``       a cluster of the test's own.
-``@pytest.mark.fencepost(kill="leader", every=2)``      the leader dies each 2 s while the test runs.
+``@pytest.mark.fencepost(kill="leader", every=2)``      the leader dies, again 2 s after all is stable.
 ``@pytest.mark.fencepost(within=60)``                   the run ends, with who waits, if it takes 60 s.
 Failing     tests get sections: the cause, what happened when, open and fenced transactions, the ends of logs.
 Cost        this module is loaded by every run of pytest; the rest by the first test that asks for it.
