@@ -62,6 +62,7 @@ def test_an_id_is_described(state: State) -> None:
 def test_an_id_that_there_is_not(transactional_id: str, code: ErrorCode) -> None:
     described = describe(Coordinator(transaction()).view, transactional_id)
     assert described == DescribedTransaction(transactional_id, code)
+    assert (described.state, described.transaction_timeout_ms, described.partitions) == ("", 0, ())
 
 
 @pytest.mark.parametrize(
