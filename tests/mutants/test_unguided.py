@@ -176,6 +176,12 @@ def test_it_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyP
     fifth = CliRunner().invoke(unguided.main, [*words, "4"])
     assert len(asked) == 6, "what was ended is tried again"
     assert "4 changes, 0 equivalent, 2 survived: 50 % of the rest noticed; 0 were ended" in fifth.output
+    answers += ["tests/a.py::test_new", None]
+    sixth = CliRunner().invoke(unguided.main, [*words, "4", "--again"])
+    assert len(asked) == 8
+    assert "4 changes, 0 equivalent, 1 survived: 75 % of the rest noticed; 0 were ended" in sixth.output
+    assert "1 survived" in CliRunner().invoke(unguided.main, [*words, "4"]).output
+    assert len(asked) == 8
 
 
 @table(

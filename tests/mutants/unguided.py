@@ -10,7 +10,7 @@ Ended       tests that something else ends, or the clock, say nothing: the next 
             CPU_S_MAX, however busy the machine is, hangs, and has been noticed (limited.py); so has what a
             signal ends two times.
 Resumed     each other outcome is a line of ``build/unguided/FOLDER-SEED.jsonl``: the command goes on behind
-            them. A change whose file is another one now is tried again.
+            them. A change whose file is another one now is tried again; with ``--again`` what survived is.
 Survivors   are holes in the tests, or changes that change nothing: a reader judges. Those that were judged
             are in ``tests/mutants/equivalent.py``.
 Exit status 0 all are noticed or equivalent, 1 some survived, 2 wrong usage, 3 some were ended.
@@ -91,7 +91,8 @@ class Outcome(msgspec.Struct, frozen=True):
     "--count", type=click.IntRange(1), default=60, show_default=True, help="Changes, those done included."
 )
 @click.option("--list", "list_only", is_flag=True, help="Show the sample, run nothing.")
-def main(folder: str, seed: int, count: int, list_only: bool) -> None:
+@click.option("--again", is_flag=True, help="Try once more what survived: there are new tests.")
+def main(folder: str, seed: int, count: int, list_only: bool, again: bool) -> None:
     """Change a copy of the tree in one place after the other, and run the tests of the changed file."""
     if folder.partition("/")[0] not in FOLDERS or not (ROOT / folder).is_dir():
         raise click.UsageError(f"expected one of {', '.join(FOLDERS)}, or a folder in it, got {folder!r}")
@@ -108,7 +109,7 @@ def main(folder: str, seed: int, count: int, list_only: bool) -> None:
         found = reached_in(copy, folder)
         for place in sample:
             outcome = done.get(place.key(copy))
-            if outcome is None:
+            if outcome is None or (again and outcome.noticed_by is None and equivalent(outcome) is None):
                 try:
                     outcome = tried(copy, place, found)
                 except Ended as ended:
