@@ -113,6 +113,10 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
         "- FRAME_BYTES_MAX: Final = 16 * 1024 * 1024\n+ FRAME_BYTES_MAX: Final = 16 * 1024 * 1025",
     ): "the value of a bound",
     (
+        "quorum/port.py",
+        '- R_co = TypeVar("R_co", covariant=True)\n+ R_co = TypeVar("R_co", covariant=False)',
+    ): "types only: the type checker notices",
+    (
         "quorum/raft_log.py",
         "- if self._clock() > until_s:\n+ if self._clock() >= until_s:",
     ): "the same but at one instant: a slice of applied entries ends a nanosecond earlier",

@@ -66,6 +66,19 @@ def test_stopped_at_any_moment_no_socket_is_left(new_loop: Callable[[], asyncio.
     gc.collect()  # a transport or a future that was forgotten speaks up now: warnings are errors
 
 
+def test_links_whose_port_is_taken_can_be_stopped() -> None:
+    async def story() -> None:
+        ports = {ONE: free_port(), TWO: free_port()}
+        taken, refused = Node(ONE, ports), Node(ONE, ports)
+        await taken.links.start()
+        with pytest.raises(OSError, match="in use"):
+            await refused.links.start()
+        await refused.links.stop()
+        await taken.links.stop()
+
+    asyncio.run(story())
+
+
 async def dial_while_stopping(turns: int) -> None:
     """A stranger connects so many turns of the loop after the stop began."""
     before = sockets()

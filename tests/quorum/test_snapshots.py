@@ -365,6 +365,17 @@ def test_killed_while_it_is_installed_leaves_the_old_image_whole_and_the_start_i
     catch_up(behind)
 
 
+def test_a_start_removes_old_snapshots_that_an_earlier_process_left(behind: Rig) -> None:
+    (newest,) = snapshots_of(behind[1])
+    older = [newest.with_name(f"{number:020d}-0000000001") for number in range(1, snapshot.KEPT + 1)]
+    for each in older:
+        shutil.copytree(newest, each)
+    behind.crash(1)
+    left = {path.name for path in snapshots_of(behind.start(1))}
+    assert newest.name in left
+    assert not {name for name in left if name.startswith(older[0].name)}, "removed, and not even looked at"
+
+
 def test_a_corrupt_snapshot_is_refused_at_the_start_and_the_node_recovers_from_its_peers(behind: Rig) -> None:
     installing(behind)
     (directory,) = snapshots_of(behind[3])
