@@ -1,10 +1,20 @@
 """ACLs in the image: added, removed, paged, and followed by their changes."""
 
+import enum
+
 import pytest
 
 from fencepost.controller import acls, levels
 from fencepost.controller.acl_book import AclBook
-from fencepost.controller.acl_types import Acl, AclFilter, CreateAcls
+from fencepost.controller.acl_types import (
+    Acl,
+    AclFilter,
+    CreateAcls,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
 from fencepost.controller.errors import ErrorCode, InvalidRequest, PolicyViolation, UnsupportedVersion
 from fencepost.controller.features import FEATURES, FeatureLevel
 from fencepost.controller.replay import replay_record
@@ -30,6 +40,28 @@ def world(level: int = ACLS) -> Overlay:
     made = Overlay(EmptyView())
     made.put(FEATURES, levels.LOG_LEVEL, FeatureLevel(level))
     return made
+
+
+@table(
+    ("numbers", "names"),
+    [
+        (ResourceType, "TOPIC GROUP CLUSTER TRANSACTIONAL_ID DELEGATION_TOKEN USER"),
+        (PatternType, "MATCH LITERAL PREFIXED"),
+        (Permission, "DENY ALLOW"),
+        (
+            Operation,
+            (
+                "ALL READ WRITE CREATE DELETE ALTER DESCRIBE CLUSTER_ACTION DESCRIBE_CONFIGS ALTER_CONFIGS"
+                " IDEMPOTENT_WRITE CREATE_TOKENS DESCRIBE_TOKENS TWO_PHASE_COMMIT"
+            ),
+        ),
+    ],
+)
+def test_the_numbers_are_kafkas(numbers: type[enum.IntEnum], names: str) -> None:
+    """From 2 on, without a gap: 0 is unknown, 1 any."""
+    assert {each.name: each.value for each in numbers} == {
+        name: number for number, name in enumerate(names.split(), 2)
+    }
 
 
 def create(view: Overlay, *wanted: Acl) -> list[int]:

@@ -4,6 +4,7 @@ The names are the hazards': H1 conflict cut, H2 terms of acks, H3 voters, H4 sta
 L1 old terms, L5 the far behind. Real voters, real journals; only the order of frames is ours.
 """
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from fencepost.records.invariant import InvariantViolation
 from fencepost.records.types import ImageVersion, LogIndex, NodeId, ProposalNumber, Term
 from tests.quorum.conftest import MakeRig
 from tests.quorum.rig import Rig
+from tests.quorum.transfers import catch_up
 
 
 def entries_on_the_wire(rig: Rig, source: int, target: int) -> AppendEntries:
@@ -379,3 +381,15 @@ def test_l5_a_follower_that_is_behind_keeps_its_leader_alive(three: Rig) -> None
     three.wait(0.5)
     three.receive(1, 2, ack)
     assert (three[1].raft.last_contact_s(NodeId(2)) or 0.0) > heard
+
+
+def test_entries_that_end_with_another_one_than_the_snapshot_does_are_refused(behind: Rig) -> None:
+    catch_up(behind)
+    first, term = behind[3].journal.first_index, behind[1].raft.term
+    assert behind[3].journal.term_at(first) == term
+    for last_term in (term, term + 1):
+        entries = [(b"", first - 1, int(term)), (b"", int(first), last_term)]
+        message = AppendEntries(term, first, first - 2, term, entries)
+        refused = pytest.raises(InvariantViolation, match="below our snapshot")
+        with nullcontext() if last_term == term else refused:
+            behind.receive(3, 1, message)
