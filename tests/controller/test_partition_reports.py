@@ -75,6 +75,7 @@ ONCE = [
     pytest.param((end(0),), (), id="nothing-is-in-the-log"),
     pytest.param((end(END_MAX),), (end(END_MAX),), id="highest"),
     pytest.param((end(END_MAX + 1),), (), id="too-high"),
+    pytest.param((end(1),), (end(1),), id="one-record"),
     pytest.param((end(-2),), (), id="neither-end-nor-offline"),
     pytest.param((end(OFFLINE),), (end(OFFLINE),), id="offline"),
     pytest.param((end(5, partition=1),), (), id="of-another-broker"),

@@ -75,16 +75,21 @@ def test_a_groups_offsets_go_before_it_in_several_decisions(monkeypatch: pytest.
     monkeypatch.setattr(offset_deletion, "TOMBSTONES_MAX", 2)
     world = GroupCoordinator(group())
     world.commit(7, group_id="another")
-    for partition in range(3):
+    for partition in range(4):
         world.commit(partition, partition=partition)
     world.written.clear()
     assert world.applied(offset_deletion.decide_delete_group(world.view, GROUP)).more
     assert [type(each) for each in world.written] == [OffsetForgotten] * 2
     assert tables.get(world.view, GROUP) is not None
     assert not world.applied(offset_deletion.decide_delete_group(world.view, GROUP)).more
-    assert [type(each) for each in world.written[2:]] == [OffsetForgotten, GroupForgotten]
+    assert [type(each) for each in world.written[2:]] == [OffsetForgotten, OffsetForgotten, GroupForgotten]
     assert offsets.find(world.view, GROUP) is None
     assert world.offset(group_id="another") == 7
+
+
+def test_the_last_partition_that_can_be_has_a_key() -> None:
+    assert offset_tables.key_of(GROUP, ORDERS, 2**31 - 1) is not None
+    assert offset_tables.key_of(GROUP, ORDERS, 2**31) is None
 
 
 def test_an_open_transaction_does_not_bring_a_deleted_group_back() -> None:
