@@ -13,6 +13,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -77,13 +78,20 @@ def _why_unread(sums: Path) -> OSError | None:
     return None
 
 
+@dataclass(slots=True)
+class _Sound:
+    """What a round found to be as it was written."""
+
+    segments: int = 0
+    bytes: int = 0
+
+
 class LogScrub:
     """The loop. To be made on the event loop."""
 
     def __init__(self, partitions: Partitions, *, log: FilteringBoundLogger) -> None:
         self._partitions = partitions
         self._log = log
-        self._segments = self._bytes = 0  # found sound in this round
         self._is_stopping = False
 
     async def run(self) -> None:
@@ -96,28 +104,31 @@ class LogScrub:
 
     async def scrub_once(self) -> None:
         """One round over all that is there now."""
-        self._segments = self._bytes = 0
+        sound = _Sound()
         await self._partitions.scrub_directories()
         logs = sorted(self._partitions, key=lambda each: each.log.directory)
         async with asyncio.TaskGroup() as tasks:
             for _, found in groupby(logs, lambda each: each.log.directory.parent):
-                tasks.create_task(self._directory(tuple(found)))
-        self._log.info("logs_scrubbed", segments=self._segments, bytes=self._bytes)
+                tasks.create_task(self._directory(tuple(found), sound))
+        self._log.info("logs_scrubbed", segments=sound.segments, bytes=sound.bytes)
 
-    async def _directory(self, partitions: Sequence[Partition]) -> None:
+    async def _directory(self, partitions: Sequence[Partition], sound: _Sound) -> None:
         """One after the other: these are in one log directory."""
         pace = ScrubPace(lambda: not self._is_stopping)
         thread = ThreadPoolExecutor(1, "log_scrub")
         try:
             for partition in partitions:
                 for segment in partition.log.scrubbable.segments():
-                    await self._segment(partition, segment, pace, thread)
+                    size = await self._segment(partition, segment, pace, thread)
+                    sound.segments += size is not None
+                    sound.bytes += size or 0
         finally:
             thread.shutdown(wait=False)
 
     async def _segment(
         self, partition: Partition, segment: Segment, pace: Pace, thread: ThreadPoolExecutor
-    ) -> None:
+    ) -> int | None:
+        """How many bytes of it are sound; None: it is no part of the log now, or was found changed."""
         scrubbable = partition.log.scrubbable
 
         def part() -> Part | None:
@@ -131,21 +142,20 @@ class LogScrub:
 
         before = part()
         if before is None:
-            return
+            return None
         try:
             unread = await off_loop(partial(_why_unread, sums_path(segment.path)), thread)
             if unread is not None:
                 self._log.error("sums_not_read", partition=str(partition), reason=str(unread))
             found = await off_loop(partial(scrubbable.scrub, before, paced), thread, on_cancelled=self._stop)
         except ScrubStopped:
-            return
+            return None
         except (OSError, CorruptData) as error:
             if part() is not None:  # else it is another file by now
                 self._partitions.fail(partition, error, doing="scrub")
-            return
+            return None
         scrubbable.scrubbed(before, found)
-        self._segments += 1
-        self._bytes += before.size
+        return before.size
 
     def _stop(self) -> None:
         self._is_stopping = True

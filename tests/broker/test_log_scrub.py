@@ -51,6 +51,17 @@ def offline(on: Stage) -> list[object]:
     return [each["doing"] for each in on.events("partition_offline")]
 
 
+@pytest.fixture
+def _no_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """But those of the test."""
+
+    async def never(_: LogScrub) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(LogScrub, "run", never)
+
+
+@pytest.mark.usefixtures("_no_rounds")
 def test_what_changes_in_use_is_found_by_the_next_round(tmp_path: Path) -> None:
     async def story() -> None:
         async with hosting(tmp_path, HERE, log_segment_bytes=SEGMENT_BYTES) as on:
@@ -85,14 +96,6 @@ def test_the_first_round_begins_when_the_logs_are_open(tmp_path: Path) -> None:
             assert offline(on) == ["scrub"]
 
     play(story)
-
-
-@pytest.fixture
-def _no_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def never(_: LogScrub) -> None:
-        await asyncio.Event().wait()
-
-    monkeypatch.setattr(LogScrub, "run", never)
 
 
 @table("by_time", [False, True])
@@ -132,6 +135,7 @@ def closed(partition: Partition) -> None:
     partition.is_open = False
 
 
+@pytest.mark.usefixtures("_no_rounds")
 @pytest.mark.parametrize("meanwhile", [cleaning, deleted, closed])
 def test_what_was_replaced_or_deleted_meanwhile_is_no_finding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[Partition], None]
