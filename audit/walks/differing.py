@@ -9,8 +9,9 @@ Tail        rows of lower leader epochs up to the end of a copy, from its own hi
 One run     of batches that a copy has otherwise, or lacks, goes to the end of the log's last one among them:
             where another log's batches begin and end does not divide it.
 Compacted   logs are cleaned by each broker for itself: batches of one offset are compared only where both
-            have as many records. The one with the most records counts. A run goes on until the copy has a
-            batch as the log has it: offsets that compaction took do not divide it.
+            have as many records, and some: an empty one has the time of the records that its broker took
+            last. The one with the most records counts. A run goes on until the copy has a batch as the log
+            has it: offsets that compaction took do not divide it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -179,7 +180,7 @@ class Differing:
     def _must_equal(self, row: Row, best: Row) -> bool:
         if not self._log.is_compacted:
             return True
-        is_cleaned = (row.attributes | best.attributes) & DELETE_HORIZON
+        is_cleaned = not row.records or (row.attributes | best.attributes) & DELETE_HORIZON
         return row.records == best.records and row.last == best.last and not is_cleaned
 
     def _named(self, copy: str, place: int) -> bool:

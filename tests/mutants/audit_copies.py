@@ -4,6 +4,8 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
+COPIES: Final = "tests/audit/walks/test_copies.py::test_what_is_found_in_the_copies_of_a_log"
+
 TESTS: Final = "tests/audit/walks/test_other_logs.py::"
 OTHER_LOG: Final = TESTS + "test_a_copy_with_another_logs_batches_is_one_finding"
 WITHIN_THE_FIRST: Final = OTHER_LOG + "[within-the-first-batch-of-the-log-{}-rows-at-a-time]"
@@ -11,6 +13,14 @@ DIVIDED: Final = TESTS + "test_what_compaction_took_between_two_differences_does
 AGREED: Final = TESTS + "test_what_copies_agree_on_between_two_differences_in_a_compacted_log_divides_them"
 
 AUDIT_COPIES: Final = (
+    Mutant(
+        "emptied-batches-compared",
+        "what is left of a batch that a log cleaner emptied is not compared",
+        "audit/walks/differing.py",
+        "        is_cleaned = not row.records or (row.attributes",
+        "        is_cleaned = (row.attributes",
+        (COPIES + "[a-compacted-log-is-cleaned-by-each-broker]",),
+    ),
     Mutant(
         "agreed-batch-without-length",
         "batches of one copy within a longer one that the others agree on are not the log's",
