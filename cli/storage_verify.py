@@ -247,7 +247,8 @@ def _store(folder: Path) -> tuple[str, str]:
         verdict = store.verify_image()
         if verdict is Verdict.DAMAGED:
             raise StoreDamaged(
-                "the image's rows are not those that were written: their sum is not the sealed one"
+                "the image's rows are not those that were written: their sum is not the sealed one, or "
+                "neither that nor its copy can be read"
             )
         journal = Journal(store)
         seal = "not sealed yet" if verdict is Verdict.UNSEALED else "its sum is the sealed one"

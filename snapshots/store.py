@@ -42,12 +42,14 @@ from fencepost.snapshots.sums import (
     MODULUS,
     NOT_SEALED,
     SEAL,
+    SEAL_COPY,
     Seal,
+    SealBroken,
     StoreDamaged,
     Verdict,
     judge,
-    read_seal,
     row_hash,
+    seal_of,
     sum_of_image,
 )
 
@@ -118,18 +120,21 @@ class Store:
 
     def verify_image(self) -> Verdict:
         """Read every row of the image, and hold their sum against the seal. From now on commits seal."""
-        seal = read_seal(self.meta_get(SEAL))
-        meta = self._meta()
+        meta, raw, copy = self._meta(), self.meta_get(SEAL), self.meta_get(SEAL_COPY)
+        try:
+            seal, is_broken = seal_of(meta, raw, copy), False
+        except SealBroken:
+            seal, is_broken = None, True
         if seal is not None and seal.is_of(meta):
-            for name in seal.meta.keys() | meta.keys():
+            for name in (seal.meta.keys() | meta.keys()) - NOT_SEALED:
                 if seal.meta.get(name, meta.get(name)) != meta.get(name):
                     self.meta_put(name, seal.meta[name])
             self.generation = decode_generation(self.meta_get("generation"))
             self.image = Image(self, self._header())
         self.rows_sum = sum_of_image(self.txn, self.image_db, self.generation)
-        verdict = judge(seal, Seal(meta, self.rows_sum))
+        verdict = Verdict.DAMAGED if is_broken else judge(seal, Seal(meta, self.rows_sum))
         self.sums_hold = verdict is not Verdict.UNSEALED
-        self._must_seal = seal is None or not self.sums_hold
+        self._must_seal = seal is None or raw != copy or not self.sums_hold
         self.dirty = self.dirty or self._must_seal
         return verdict
 
@@ -157,7 +162,7 @@ class Store:
 
     def forget_image(self) -> None:
         """Forget a damaged image. The owner makes it again, from a snapshot and the journal."""
-        for name in ("header", APPLIED, SEAL):
+        for name in ("header", APPLIED, SEAL, SEAL_COPY):
             self.txn.delete(name.encode(), db=self.meta_db)
         self.generation = self.fresh_generation()
         self.meta_put("generation", msgspec.msgpack.encode(self.generation))
@@ -174,7 +179,7 @@ class Store:
         own, cursor = struct.pack(">I", self.generation), self.txn.cursor(db=self.image_db)
         if cursor.set_range(own) and bytes(cursor.key()).startswith(own):
             return False
-        for name in ("header", APPLIED, SEAL):
+        for name in ("header", APPLIED, SEAL, SEAL_COPY):
             self.txn.delete(name.encode(), db=self.meta_db)
         self.dirty = True
         self.rows_sum = 0
@@ -191,7 +196,9 @@ class Store:
         if not self.dirty:
             return False
         if self._must_seal and self.rows_sum is not None:
-            self.txn.put(SEAL.encode(), Seal(self._meta(), self.rows_sum).encode(), db=self.meta_db)
+            seal = Seal(self._meta(), self.rows_sum).encode()
+            for name in (SEAL, SEAL_COPY):
+                self.txn.put(name.encode(), seal, db=self.meta_db)
         self._must_seal = False
         with self.around_flush, self._naming():
             self.txn.commit()

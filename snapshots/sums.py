@@ -4,11 +4,13 @@ Rows      a sum of one hash for each row, modulo 2^128: a row that is written ad
           old one away, so saving an image costs two hashes a row, whatever the image's size. Row keys count
           without their generation: equal images have equal sums.
 Seal      in meta: the sum with all of meta that it belongs to, under a CRC-32C, in each transaction that
-          changes one of them. What of meta differs from it is put right.
+          changes one of them. What of meta differs from it is put right. It is there twice: where one
+          has a wrong CRC the other counts, and no image is taken because its seal cannot be read.
 Entries   in a table of their own: the CRC-32C of index, term and command of each journal entry.
 Ballot    a copy of term and vote in meta, under a CRC-32C: if the two differ, the copy is right.
 Earlier   versions read past all of this, and write without it. A header and an applied index that are both
-          newer than the seal's are theirs: the image is taken as it is, and sealed anew.
+          newer than the seal's are theirs: the image is taken as it is, and sealed anew. Those that seal
+          leave the copy as it was: it counts for the image that it is of, and for no other.
 """
 
 import enum
@@ -25,10 +27,11 @@ from fencepost.snapshots.rows import decode_header, row_key
 T = TypeVar("T")
 
 SEAL: Final = "image.seal"
+SEAL_COPY: Final = "image.seal.copy"
 BALLOT: Final = "raft.ballot"
 HEADER: Final = "header"
 IMAGE_NAMES: Final = (HEADER, APPLIED)
-NOT_SEALED: Final = frozenset({SEAL, BALLOT, "raft.term", "raft.vote"})
+NOT_SEALED: Final = frozenset({SEAL, SEAL_COPY, BALLOT, "raft.term", "raft.vote"})
 SUM_BYTES: Final = 16
 MODULUS: Final = 1 << 8 * SUM_BYTES
 GENERATION_BYTES: Final = 4
@@ -45,7 +48,7 @@ class StoreDamaged(Exception):
 
 
 class SealBroken(CorruptData):
-    """The rows of an image that is to be copied are not those that were sealed."""
+    """The rows of an image are not those that were sealed, or its seal and the copy of it cannot be read."""
 
 
 class Verdict(enum.Enum):
@@ -75,6 +78,23 @@ def read_seal(raw: bytes | None) -> Seal | None:
     """None if there is none, or its own checksum is wrong: it says nothing then."""
     content = _decoded(raw, tuple[dict[str, bytes], bytes])
     return None if content is None else Seal(content[0], int.from_bytes(content[1], "big"))
+
+
+def seal_of(meta: dict[str, bytes], raw: bytes | None, copy: bytes | None) -> Seal | None:
+    """The seal of the image that ``meta`` has, or its copy where the seal itself is broken.
+
+    None if there is no seal: a new store, or an earlier version's. Raises SealBroken if it is broken, and
+    the copy is, too, or is of another image: an earlier version wrote since.
+    """
+    if raw is None:
+        return None
+    seal = read_seal(raw)
+    if seal is not None:
+        return seal
+    seal = read_seal(copy)
+    if seal is None or not seal.is_of(meta):
+        raise SealBroken("its seal cannot be read, and there is no copy of that")
+    return seal
 
 
 def judge(seal: Seal | None, now: Seal) -> Verdict:
@@ -113,7 +133,8 @@ def sum_of_image(txn: Any, db: Any, generation: int) -> int:
 
 def require_sealed(reader: Reader) -> None:
     """Read every row of a store as of its last flush. Raises SealBroken."""
-    seal = read_seal(reader.meta_get(SEAL))
+    meta = {name: raw for name in IMAGE_NAMES if (raw := reader.meta_get(name)) is not None}
+    seal = seal_of(meta, reader.meta_get(SEAL), reader.meta_get(SEAL_COPY))
     if seal is None:
         return  # nothing was verified at the start, either
     found = sum(row_hash(row_key(0, name, key), value) for name, key, value in reader.rows())

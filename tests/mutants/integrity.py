@@ -13,6 +13,8 @@ SUMS: Final = "tests/snapshots/test_sums.py::"
 STORMS: Final = "tests/simulation/test_flip_storms.py::test_damaged_stores_give_no_wrong_answer"
 
 OLDER: Final = "tests/quorum/test_older_store.py::"
+GENERATIONS: Final = "tests/snapshots/test_generations.py::"
+COPIES: Final = "tests/snapshots/test_seal_copies.py::"
 HOLES: Final = "tests/snapshots/test_archive_holes.py::"
 
 INTEGRITY: Final = (
@@ -138,6 +140,42 @@ INTEGRITY: Final = (
         (VALUES + "[meta]",),
     ),
     Mutant(
+        "integrity-seal-copy-not-read",
+        "a seal with a flipped bit costs nothing: its copy counts",
+        "snapshots/sums.py",
+        "    seal = read_seal(copy)\n",
+        "    seal = None\n",
+        (COPIES + "test_both_are_written_again_where_one_has_a_flipped_bit",),
+    ),
+    Mutant(
+        "integrity-broken-seal-is-none",
+        "an image whose seal cannot be read is not one that was never sealed",
+        "snapshots/sums.py",
+        '        raise SealBroken("its seal cannot be read, and there is no copy of that")\n',
+        "        return None\n",
+        (
+            COPIES + "test_a_flipped_bit_of_a_seal_is_no_excuse",
+            COPIES + "test_a_broken_seal_that_never_had_a_copy_is_damage",
+            COPIES + "test_rows_are_copied_under_a_seal_alone",
+        ),
+    ),
+    Mutant(
+        "integrity-seal-copy-of-another-image",
+        "a copy that an earlier version left behind is no seal of what it wrote",
+        "snapshots/sums.py",
+        "    if seal is None or not seal.is_of(meta):\n        raise",
+        "    if seal is None:\n        raise",
+        (COPIES + "test_a_copy_that_an_earlier_version_left_behind_is_no_seal_of_another_image",),
+    ),
+    Mutant(
+        "integrity-one-seal-stays-broken",
+        "a start writes both seals again where one is not as the other",
+        "snapshots/store.py",
+        "        self._must_seal = seal is None or raw != copy or not self.sums_hold\n",
+        "        self._must_seal = seal is None or not self.sums_hold\n",
+        (COPIES + "test_both_are_written_again_where_one_has_a_flipped_bit",),
+    ),
+    Mutant(
         "integrity-ballot-not-read",
         "term and vote are those of their copy",
         "snapshots/sums.py",
@@ -199,6 +237,9 @@ INTEGRITY: Final = (
         "snapshots/store.py",
         "cursor.set_range(own) and bytes(cursor.key()).startswith(own)",
         "cursor.set_range(own)",
-        ("tests/snapshots/test_store.py::test_an_image_without_a_row_of_its_generation_is_lost",),
+        (
+            "tests/snapshots/test_store.py::test_an_image_without_a_row_of_its_generation_is_lost",
+            GENERATIONS + "test_an_installed_image_whose_generation_was_not_written_is_lost",
+        ),
     ),
 )

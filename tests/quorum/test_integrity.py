@@ -23,6 +23,8 @@ from tests.quorum.test_lost_image import INTERVAL, advance
 
 TABLES = (b"meta", b"image", b"journal", b"sums")
 QUIET: Any = Silence()
+OWN = (b"image.seal", b"image.seal.copy", b"raft.ballot")
+"""What of meta the first versions do not write."""
 
 
 @pytest.fixture
@@ -101,6 +103,17 @@ def test_a_flipped_byte_of_a_value_is_never_believed(led: Rig, table: bytes) -> 
     assert seen == {b"meta": {"right"}, b"image": {"right"}}.get(table, {"lost"})
 
 
+def test_a_row_that_changed_is_not_believed_where_the_seal_changed_too(led: Rig) -> None:
+    """As where the start that found the row died before it wrote anything."""
+    whole = stored(led)
+    seal = next(flips(whole[b"meta"][b"image.seal"]))
+    for key, value in whole[b"image"].items():
+        for changed in flips(value):
+            rows = {**whole[b"image"], key: changed}
+            put_back(led, {**whole, b"meta": {**whole[b"meta"], b"image.seal": seal}, b"image": rows})
+            assert outcome(led) == "right", (key, changed)
+
+
 def test_a_row_that_is_gone_or_has_another_key_is_never_believed(led: Rig) -> None:
     whole = stored(led)
     for key, value in whole[b"image"].items():
@@ -167,7 +180,7 @@ def test_what_an_earlier_version_wrote_is_taken_and_sealed_anew(led: Rig) -> Non
     led.flush(2)
     led.crash(2)
     after = stored(led)
-    kept = {name: before[b"meta"][name] for name in (b"image.seal", b"raft.ballot")}
+    kept = {name: before[b"meta"][name] for name in OWN}
     put_back(led, {**after, b"meta": {**after[b"meta"], **kept}, b"sums": before[b"sums"]})
     assert outcome(led) == "right"
     led.start(2)
@@ -184,12 +197,12 @@ def test_what_an_earlier_version_wrote_is_taken_and_sealed_anew(led: Rig) -> Non
 def test_without_seal_and_sums_a_store_is_what_it_was(led: Rig) -> None:
     """A directory of before: opened, it gets them."""
     whole = stored(led)
-    bare = {key: raw for key, raw in whole[b"meta"].items() if key not in (b"image.seal", b"raft.ballot")}
+    bare = {key: raw for key, raw in whole[b"meta"].items() if key not in OWN}
     put_back(led, {**whole, b"meta": bare, b"sums": {}})
     assert outcome(led) == "right"
     led.start(2)
     led.flush(2)
     led.crash(2)
     made = stored(led)
-    assert {b"image.seal", b"raft.ballot"} <= made[b"meta"].keys()
+    assert made[b"meta"].keys() >= set(OWN)
     assert made[b"sums"].keys() == made[b"journal"].keys()

@@ -29,12 +29,6 @@ def test_a_leader_whose_row_of_producer_ids_is_gone_from_its_store_gives_none_ou
     assert weather_the_mixed(70076, 4.0).ledger.counts["store of a leader"]
 
 
-@pytest.mark.slow
-def test_an_installed_image_whose_generation_was_not_written_is_made_again() -> None:
-    """Its header was, and so was an earlier seal, which says that an earlier version went on from there."""
-    assert weather_the_mixed(70393, 7.0).ledger.counts["bad node: tear"]
-
-
 ACTS = {
     "flips": "flips",
     "tears": "tears",

@@ -9,7 +9,6 @@ import pytest
 from fencepost.controller.brokers import BROKERS
 from fencepost.quorum.replica import Replica
 from tests.simulation.flips import change_memory
-from tests.simulation.mixed import weather_the_mixed
 from tests.simulation.process import Process
 from tests.simulation.saved_changes import OUTSIDE
 from tests.simulation.simulation import Failed, Simulation
@@ -80,9 +79,3 @@ def test_another_row_that_differs_is_a_violation() -> None:
         with pytest.raises(Failed, match="I3: images differ"):
             restarted(sim, follower)
         assert OUTSIDE not in sim.ledger.counts
-
-
-@pytest.mark.slow
-def test_a_broker_that_registers_with_a_row_that_changed() -> None:
-    """The leader's memory had another host of it, which was written; then it was started again."""
-    assert weather_the_mixed(70251).ledger.counts[OUTSIDE] == 1

@@ -18,6 +18,7 @@ from fencepost.snapshots.store import Store
 from fencepost.snapshots.sums import (
     HEADER,
     Seal,
+    SealBroken,
     Verdict,
     ballot,
     encode_ballot,
@@ -25,6 +26,7 @@ from fencepost.snapshots.sums import (
     judge,
     read_seal,
     row_hash,
+    seal_of,
 )
 from tests.examples import examples
 from tests.together import table
@@ -133,10 +135,17 @@ def test_a_vote_that_an_earlier_version_gave_counts() -> None:
 def test_a_copy_or_seal_with_a_flipped_bit_says_nothing() -> None:
     kept, seal = encode_ballot(5, 2), Seal(meta(3, 4), 7).encode()
     assert read_seal(seal) == Seal(meta(3, 4), 7)
+    assert seal_of(meta(3, 4), None, seal) is None
     for at in range(len(kept)):
         assert ballot(kept[:at] + bytes((kept[at] ^ 1,)) + kept[at + 1 :], 9, 1) == (9, 1)
     for at in range(len(seal)):
-        assert read_seal(seal[:at] + bytes((seal[at] ^ 1,)) + seal[at + 1 :]) is None
+        broken = seal[:at] + bytes((seal[at] ^ 1,)) + seal[at + 1 :]
+        assert read_seal(broken) is None
+        assert seal_of(meta(3, 4), broken, seal) == Seal(meta(3, 4), 7)
+        assert seal_of(meta(3, 4), seal, broken) == Seal(meta(3, 4), 7)
+        for copy, now in ((None, meta(3, 4)), (broken, meta(3, 4)), (seal, meta(3, 5)), (seal, meta(4, 4))):
+            with pytest.raises(SealBroken):
+                seal_of(now, broken, copy)
 
 
 def test_the_sealed_value_of_another_name_says_nothing() -> None:
@@ -144,6 +153,7 @@ def test_the_sealed_value_of_another_name_says_nothing() -> None:
     kept, seal = encode_ballot(5, 2), Seal(meta(3, 4), 7).encode()
     assert ballot(seal, 9, 1) == (9, 1)
     assert read_seal(kept) is None
+    assert seal_of(meta(3, 4), kept, seal) == Seal(meta(3, 4), 7)
 
 
 def test_the_hash_of_a_row_is_that_of_its_length_key_and_value() -> None:
