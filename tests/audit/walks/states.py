@@ -49,12 +49,12 @@ class States:
         self.add(f"Complete{outcome}", epoch + bumps, **columns)
 
 
-def told(states: States, sizes: tuple[int, ...] = (1_000_000,)) -> list[Row]:
+def rows_of(states: States, sizes: tuple[int, ...] = (1_000_000,)) -> list[Row]:
     latest = max((row["timestamp_ms"] for row in states.rows), default=None)
     return feed(STORY, ({"log_ms": latest, "now_ms": latest, **row} for row in states.rows), sizes)
 
 
 def outcomes(states: States) -> list[tuple[Any, ...]]:
-    rows = [row for row in told(states) if row["kind"] == "outcome"]
+    rows = [row for row in rows_of(states) if row["kind"] == "outcome"]
     names = ("outcome", "producer_id", "data_epoch", "producer_epoch", "offset", "completed_offset")
     return [tuple(row[name] for name in names) for row in sorted(rows, key=lambda row: int(row["offset"]))]

@@ -5,7 +5,7 @@ import pytest
 from fencepost.audit.walks.columns import FLAG_COMPACTED
 from tests.audit.walks.chain import Chain, audited, roots
 from tests.audit.walks.feed import Row, said
-from tests.audit.walks.states import States, told
+from tests.audit.walks.states import States, rows_of
 from tests.audit.walks.test_faults import own, own_markers, sound
 from tests.audit.walks.transactions import Cluster, paired
 
@@ -132,7 +132,7 @@ def test_an_epoch_below_the_one_that_compaction_left_is_named() -> None:
     states = States(unbroken_offset=1, flags=FLAG_COMPACTED)
     states.add("CompleteCommit", 9)
     states.add("Empty", 5)
-    assert said(told(states)) == ["epochs.reused"]
+    assert said(rows_of(states)) == ["epochs.reused"]
 
 
 def test_an_epoch_above_the_one_that_compaction_left_is_sound() -> None:
@@ -140,4 +140,4 @@ def test_an_epoch_above_the_one_that_compaction_left_is_sound() -> None:
     states.add("CompleteCommit", 9)
     states.add("Empty", 10)
     states.add("Empty", 0, producer=9)
-    assert said(told(states)) == []
+    assert said(rows_of(states)) == []

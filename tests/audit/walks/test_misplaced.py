@@ -4,7 +4,7 @@ import pytest
 
 from fencepost.audit.walks.story import partition_of
 from tests.audit.walks.feed import said
-from tests.audit.walks.states import States, outcomes, told
+from tests.audit.walks.states import States, outcomes, rows_of
 
 
 @pytest.mark.parametrize(
@@ -25,5 +25,5 @@ def test_a_record_in_another_partition_says_nothing_else() -> None:
     states = States(partition_count=13)
     states.transaction()
     states.transaction(name="y")
-    assert said(told(states)) == ["states.misplaced"]
+    assert said(rows_of(states)) == ["states.misplaced"]
     assert len(outcomes(states)) == 1

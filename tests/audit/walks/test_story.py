@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fencepost.audit.walks.columns import FLAG_COMPACTED, FLAG_UNCOMMITTED
 from tests.audit.walks.feed import in_order, said
-from tests.audit.walks.states import BEGAN_MS, PRODUCER, States, outcomes, told
+from tests.audit.walks.states import BEGAN_MS, PRODUCER, States, outcomes, rows_of
 
 CASES: dict[str, tuple[Callable[[], States], list[str]]] = {}
 
@@ -292,14 +292,14 @@ def a_stopped_coordinator_left_a_transaction_open() -> States:
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_found_in_a_coordinators_log(name: str) -> None:
     make, expected = CASES[name]
-    assert said(told(make())) == expected
+    assert said(rows_of(make())) == expected
 
 
 @given(name=st.sampled_from(sorted(CASES)), sizes=st.lists(st.integers(1, 5), min_size=1, max_size=4))
 @settings(deadline=None, max_examples=25)
 def test_what_is_found_does_not_depend_on_how_rows_come(name: str, sizes: list[int]) -> None:
     make, _ = CASES[name]
-    assert in_order(told(make(), tuple(sizes))) == in_order(told(make()))
+    assert in_order(rows_of(make(), tuple(sizes))) == in_order(rows_of(make()))
 
 
 def test_outcomes_in_their_order() -> None:
@@ -328,7 +328,7 @@ def test_markers_of_a_transaction_of_v2_have_an_epoch_of_their_own() -> None:
     [
         pytest.param(a_prepare_is_missing, (0, PRODUCER, 0, 0, 4, 4), id="of-the-complete-that-follows"),
         pytest.param(a_complete_is_missing, (1, PRODUCER, 0, 0, 4, 5), id="whether-or-not-it-was-completed"),
-        pytest.param(how_a_transaction_ended_is_missing, (-1, PRODUCER, 0, 1, 0, 1), id="not-told"),
+        pytest.param(how_a_transaction_ended_is_missing, (-1, PRODUCER, 0, 1, 0, 1), id="not-known"),
         pytest.param(
             a_record_has_the_producer_id_of_another_id, (1, 2, 0, 0, 4, 5), id="of-its-ids-own-producer"
         ),
@@ -366,5 +366,5 @@ def test_whether_a_producers_story_is_whole(columns: dict[str, int], epoch: int,
     states = States(**columns)
     states.add("Empty", epoch)
     states.transaction(epoch)
-    (producer,) = [row for row in told(states) if row["kind"] == "producer"]
+    (producer,) = [row for row in rows_of(states) if row["kind"] == "producer"]
     assert (producer["first_epoch"], producer["is_whole"]) == (epoch, is_whole)

@@ -5,7 +5,7 @@ from typing import Any
 from fencepost.audit.walks.pairs import PAIRS
 from tests.audit.walks.feed import Row, feed
 from tests.audit.walks.logs import PRODUCER, Log, walked
-from tests.audit.walks.states import States, told
+from tests.audit.walks.states import States, rows_of
 
 _KINDS = {"Abort": 0, "Commit": 1}
 
@@ -73,7 +73,7 @@ class Cluster:
 
 def paired(cluster: Cluster, sizes: tuple[int, ...] = (1_000_000,)) -> list[Row]:
     """What the three walks find together."""
-    log, states = walked(cluster.log), told(cluster.states)
+    log, states = walked(cluster.log), rows_of(cluster.states)
     here = {"topic": cluster.log.topic, "partition": 0}
     row = {
         **here, "producer_id": -1, "rank": 0, "offset": 0, "end_offset": cluster.log.end, "compacted": False,
