@@ -24,7 +24,7 @@ from fencepost.broker.log.read_ahead import ReadAhead
 from fencepost.broker.log.recovery import lost_segment
 from fencepost.broker.log.segment import SUFFIXES, Segment
 from fencepost.broker.log.segment_sums import SUFFIX as SUMS
-from fencepost.broker.log.segment_sums import forget_sums, is_as_summed, load_sums
+from fencepost.broker.log.segment_sums import Owner, forget_sums, is_as_summed, load_sums
 from fencepost.broker.log.swaps import changed_swaps
 from fencepost.broker.log.unchecked import header_in_place
 from fencepost.records.invariant import CorruptData
@@ -145,7 +145,7 @@ def _of_files(
     directory: Path, segments: list[Segment], found: Damage | None, *, machine_went_down: bool
 ) -> Damage | None:
     """``found`` in the batches, or the first segment that is another's, too short or gone. Raises OSError."""
-    foreign = foreign_segment(segments, owner_of(directory, load_topic_id(directory)))
+    foreign = foreign_segment(segments, _owner(directory))
     if foreign is not None and (found is None or foreign.offset <= found.offset):
         return foreign
     if found is None:
@@ -158,6 +158,13 @@ def _of_files(
         path = directory / f"{LOG_START:020d}.log"
         return Damage(path, 0, 0, LOG_START, "the segments are gone")
     return lost_segment(directory)
+
+
+def _owner(directory: Path) -> Owner | None:
+    try:
+        return owner_of(directory, load_topic_id(directory))
+    except CorruptData:  # the broker mends the file, or takes the log offline for it
+        return None
 
 
 class _Known(NamedTuple):

@@ -208,6 +208,14 @@ MEANT_LOGS: Final = (
         (FOREIGN + "test_a_segment_of_another_partition_takes_the_log_offline",),
     ),
     Mutant(
+        "nameless-logs-not-inspected",
+        "a log whose partition.metadata says nothing is inspected all the same",
+        "broker/log/repair.py",
+        "    except CorruptData:  # the broker mends the file, or takes the log offline for it\n",
+        "    except NotADirectoryError:\n",
+        (FOREIGN + "test_a_log_whose_partition_file_says_nothing_is_inspected_all_the_same",),
+    ),
+    Mutant(
         "foreign-by-sums-alone",
         "a file of sums that is another's takes no log offline by itself",
         "broker/log/foreign.py",

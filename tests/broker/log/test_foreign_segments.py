@@ -8,6 +8,7 @@ from shutil import copyfile, copytree
 import pytest
 from crc32c import crc32c
 
+from fencepost.broker.log.checkpoints import PARTITION_FILE
 from fencepost.broker.log.damage import DamagedLog
 from fencepost.broker.log.file_sums import Summed
 from fencepost.broker.log.partition_log import PartitionLog
@@ -74,6 +75,19 @@ def test_a_segment_of_another_partition_takes_the_log_offline(
     damage = inspect(log.directory, machine_went_down=False).damage
     assert damage is not None
     assert (damage.segment, damage.position) == (segment, 0)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"version: 0\ntopic_id: ?\n", b"\xff"], ids=["empty", "no-id", "no-text"]
+)
+def test_a_log_whose_partition_file_says_nothing_is_inspected_all_the_same(
+    tmp_path: Path, content: bytes
+) -> None:
+    """`storage repair` ended with a traceback: whose segments are, is not known then."""
+    log = a_log(tmp_path / "a-0", TOPIC_ID)
+    log.close()
+    (log.directory / PARTITION_FILE).write_bytes(content)
+    assert inspect(log.directory, machine_went_down=False).damage is None
 
 
 def test_sums_alone_of_another_partition_take_nothing_offline(tmp_path: Path) -> None:
