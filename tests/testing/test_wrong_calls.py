@@ -191,14 +191,26 @@ def in_a_fork(made: Cluster, cluster: RunningCluster) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def test_a_start_that_is_cancelled_is_ended() -> None:
+def test_a_start_that_is_cancelled_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     made = Cluster(nodes=1)
+    start, began, cancelled = made._started, threading.Event(), threading.Event()
+
+    def started() -> RunningCluster:
+        began.set()
+        assert cancelled.wait(60)
+        return start()
+
+    monkeypatch.setattr(made, "_started", started)
     seen: list[str] = []
 
     async def story() -> None:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.2), made:
-                raise AssertionError("it was there too early")
+        entering = asyncio.ensure_future(made.__aenter__())
+        await asyncio.to_thread(began.wait)
+        entering.cancel()
+        await asyncio.sleep(0)
+        cancelled.set()
+        with pytest.raises(asyncio.CancelledError):
+            await entering
         seen.extend(str(each) for each in [made._undo] if each is not None)
 
     asyncio.run(story())
