@@ -20,7 +20,7 @@ from fencepost.wire.connection import Connection
 from fencepost.wire.k03_metadata import METADATA, Metadata
 from fencepost.wire.k10_find_coordinator import FIND_COORDINATOR, TRANSACTION, FindCoordinator
 from fencepost.wire.k60_describe_cluster import CONTROLLERS, DESCRIBE_CLUSTER, DescribeCluster
-from tests.harness.nodes import JSON_LOGS, Nodes, ended_clean
+from tests.harness.nodes import JSON_LOGS, Nodes, ended_clean, wait_for
 from tests.ports import cluster_port
 
 NODES = (1, 2, 3)
@@ -161,6 +161,10 @@ def test_a_node_that_moves_is_found_by_its_new_address(hosts: Nodes) -> None:
     hosts.await_followed()
     hosts.await_equal_images()
     assert hosts.address(moved, "raft")[0] == NEW_HOST
-    by_metadata, by_cluster, _ = asyncio.run(named_at(inside_of(hosts, 1)))
     whole = {inside_of(hosts, 1), inside_of(hosts, 2), (NEW_HOST, port + moved - 1)}
-    assert by_metadata == by_cluster == whole
+
+    def named() -> bool:
+        by_metadata, by_cluster, _ = asyncio.run(named_at(inside_of(hosts, 1)))
+        return by_metadata == by_cluster == whole
+
+    wait_for("node 1 names the new address", named)  # it registers there once a controller is active
