@@ -22,9 +22,10 @@ def opened() -> Coordinator:
     return coordinator
 
 
-def test_nothing_was_opened_yet() -> None:
+@pytest.mark.parametrize("version", [0, 4])
+def test_nothing_was_opened_yet(version: int) -> None:
     coordinator = Coordinator()
-    coordinator.init()
+    coordinator.init(init_version=version)
     coordinator.now_ms += 300_000
     assert (
         explained(coordinator) == "producer 1000, epoch 0 began 5 min ago and has opened no transaction yet."
