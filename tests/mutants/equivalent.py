@@ -54,6 +54,10 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
         "- if placed.position >= damage.position:\n+ if placed.position > damage.position:",
     ): "the epoch that was found is tried, too: with it nothing is proven",
     (
+        "broker/log/put_back.py",
+        "- return False\n+ return True",
+    ): "what the segment's sum proves was written is sound: this only saves reading it",
+    (
         "broker/log/recovery.py",
         "- is_full = number < len(log.segments) - 1\n+ is_full = number <= len(log.segments) - 1",
     ): "the time index of the last segment is made again, and is the same",
@@ -64,6 +68,13 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
             "+ limit = segment.size if upper > segment_end else self._position(segment, upper)"
         ),
     ): "a search for the segment's end finds its size",
+    (
+        "broker/log/segment.py",
+        (
+            "- self._newest_offset = base  # last offset of the batch with the greatest time\n"
+            "+ pass  # last offset of the batch with the greatest time"
+        ),
+    ): "the time index, which is read below, sets it",
     ("broker/log/segment.py", "- self._open()\n+ pass"): "the write opens the file itself, before it writes",
     (
         "broker/log/segment_sums.py",
@@ -80,9 +91,20 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
         ),
     ): "a power cut that loses it has the next start make the indexes once more",
     (
+        "broker/log/shapes.py",
+        "- NEVER: Final = 2**63 - 1\n+ NEVER: Final = 3**63 - 1",
+    ): "the value of a bound: no time is behind either",
+    (
         "broker/log/unchecked.py",
         "- if len(content) - at > HEADER_BYTES:\n+ if len(content) - at >= HEADER_BYTES:",
     ): "a batch that is a header alone takes the quick way, which finds the same",
+    (
+        "broker/log/unchecked.py",
+        (
+            "- if header.base_offset != expected and not expected < header.base_offset < cleaned_end:\n"
+            "+ if header.base_offset != expected and not expected <= header.base_offset < cleaned_end:"
+        ),
+    ): "the offset is not the expected one there",
     (
         "quorum/firewall.py",
         (

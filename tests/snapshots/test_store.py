@@ -254,7 +254,7 @@ def test_an_image_without_a_row_of_its_generation_is_lost(store: Store, has_late
     row = row_key(store.generation, FEATURES.name, FEATURES.encode_key("f"))
     assert store.txn.delete(row, db=store.image_db)
     assert store.forget_lost_image()
-    assert store.image.header == ImageHeader()
+    assert (store.image.header, store.commit()) == (ImageHeader(), True)
 
 
 # -- the image ---------------------------------------------------------------------------------------------

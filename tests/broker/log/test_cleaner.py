@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fencepost.broker.log.cleanable import Dirt
 from fencepost.broker.log.cleaned_end import CLEANED_FILE, COPY
 from fencepost.broker.log.cleaner import Cleaned, CleanerPass
 from fencepost.broker.log.damage import DamagedLog
@@ -134,7 +135,12 @@ def log(tmp_path: Path) -> Iterator[PartitionLog]:
 def test_a_pass_leaves_the_last_value_of_each_key(log: PartitionLog, tmp_path: Path) -> None:
     values, states, size, end = committed(log), known(log._states), log.size, log.end
     files = len(list(log.directory.glob("*.log")))
+    dirt = log.cleanable.dirt(Offset(0), log.last_stable_offset, CONFIG, NOW_MS)
+    records = sum(
+        batch_header(each).record_count for each in batches_of(log) if batch_header(each).end <= dirt.end
+    )
     done = clean(log)
+    assert (done.bytes_read, done.records_read) == (dirt.dirty_bytes, records)
     assert done.bytes_read > 2 * done.bytes_written
     assert done.records_written == 69  # one of each key, and markers until the next pass
     assert log.size < 0.6 * size  # with the active segment, which is as it was
@@ -208,6 +214,13 @@ def test_what_is_not_on_the_disk_is_not_cleaned(tmp_path: Path) -> None:
     assert log.cleanable.dirt(Offset(0), log.last_stable_offset, CONFIG, NOW_MS).dirty_bytes == 0
     log.flush()
     assert log.cleanable.dirt(Offset(0), log.last_stable_offset, CONFIG, NOW_MS).is_due(CONFIG)
+
+
+def test_a_pass_is_due_by_the_share_of_the_bytes_that_is_dirty() -> None:
+    dirt = Dirt(Offset(0), Offset(9), dirty_bytes=300, clean_bytes=100, overdue_ms=0)
+    assert dirt.ratio == 0.75
+    due = [dirt.is_due(replace(CONFIG, min_cleanable_dirty_ratio=ratio)) for ratio in (0.74, 0.75)]
+    assert due == [True, False]
 
 
 def test_young_segments_wait_and_old_ones_are_due(log: PartitionLog) -> None:

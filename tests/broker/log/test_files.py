@@ -16,7 +16,7 @@ from kio.records.readers import read_batch
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.broker.log.producer_snapshot import decode_producers, encode_producers
 from fencepost.broker.log.producer_state import CachedBatch, Producer
-from fencepost.broker.log.shapes import LogConfig
+from fencepost.broker.log.shapes import NO_OFFSET, LogConfig
 from fencepost.records.batch import decode_batch
 from fencepost.records.end_marker import EndMarker, encode_end_marker, end_marker
 from fencepost.records.invariant import CorruptData
@@ -197,6 +197,12 @@ tables = st.dictionaries(st.integers(0, 2**63 - 1).map(ProducerId), producers, m
 @given(tables)
 def test_a_producer_snapshot_comes_back(table: dict[ProducerId, Producer]) -> None:
     assert decode_producers(encode_producers(table)) == table
+
+
+def test_a_producer_without_batches_has_kafkas_values_for_none() -> None:
+    """ProducerStateEntry: sequence -1, offset -1, delta 0."""
+    raw = encode_producers({ProducerId(7): Producer(3, (), 5, NOW_MS, NO_OFFSET, ImageVersion(0), NOW_MS)})
+    assert struct.unpack_from(">iqhiqiqiq", raw, 6) == (1, 7, 3, -1, -1, 0, NOW_MS, 5, -1)
 
 
 @given(tables, st.data())

@@ -1,5 +1,6 @@
 """A partition's log on its way to the disk: flushes, what they promise, and what fails."""
 
+import errno
 import os
 import threading
 from dataclasses import replace
@@ -10,6 +11,7 @@ import pytest
 
 from fencepost.broker.log import durability
 from fencepost.broker.log.partition_log import PartitionLog
+from fencepost.broker.log.producer_snapshot import snapshots_in
 from fencepost.broker.log.segment_sums import SUFFIX as SUMS
 from fencepost.broker.log.shapes import Aborted, LogConfig
 from fencepost.records.invariant import CorruptData
@@ -100,6 +102,24 @@ def test_every_file_is_flushed_before_a_snapshot_says_so(
     full = {name for name in names if not name.endswith((".snapshot", SUMS))} - {"partition.metadata"}
     assert full <= set(flushed[:snapshot])
     assert flushed.index("topic-0") < snapshot
+
+
+def test_a_snapshot_that_could_not_be_noted_is_said_and_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    monkeypatch.setattr(durability, "note_snapshot", fails)
+    log = filled(tmp_path)
+    log._request_snapshot()
+    log.flush()
+    failure = log.take_sums_failure()
+    assert failure is not None
+    assert failure.errno == errno.ENOSPC
+    assert log.take_sums_failure() is None
+    assert snapshots_in(log.directory)[-1] == log.end
+    log.close()
 
 
 @pytest.mark.parametrize(

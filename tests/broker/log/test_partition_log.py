@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.broker.log import search
+from fencepost.broker.log.segment import Segment
 from fencepost.broker.log.shapes import NO_EPOCH, NO_OFFSET, Aborted, EpochEnd, LogConfig
 from fencepost.controller.errors import (
     FencedLeaderEpoch,
@@ -166,6 +167,23 @@ def test_remembered_places_and_open_files_are_bounded(tmp_path: Path) -> None:
     assert sum(segment._descriptor >= 0 for segment in log._segments) <= search.OPEN_SEGMENTS_MAX + 1
 
 
+def test_an_offset_is_located_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Consumers that wait read at the same offset again and again."""
+    log = filled(tmp_path)
+    log._places._remembered.clear()
+    located: list[Offset] = []
+    original = Segment.locate
+
+    def locate(segment: Segment, offset: Offset) -> int:
+        located.append(offset)
+        return original(segment, offset)
+
+    monkeypatch.setattr(Segment, "locate", locate)
+    for _ in range(3):
+        log.read(Offset(30), 1, log.end)
+    assert located == [30]
+
+
 # Transactions
 
 
@@ -277,6 +295,15 @@ def test_times_that_go_back_do_not_hide_a_record(tmp_path: Path) -> None:
     newest = log.offset_of_newest()
     assert newest is not None
     assert newest[:2] == (times.index(max(times)), max(times))
+
+
+def test_a_batch_before_the_first_kept_record_is_not_found_by_its_append_time(tmp_path: Path) -> None:
+    """Its segment is there, and its time is that of all its records."""
+    log = open_log(tmp_path, LogConfig(verification=False, log_append_time=True))
+    for number in range(3):
+        append(log, batch(count=2), now_ms=NOW_MS + number)
+    log.first_kept = Offset(2)
+    assert log.offset_for_time(NOW_MS) == (2, NOW_MS + 1, 0)
 
 
 def test_leader_epochs(tmp_path: Path) -> None:
