@@ -18,6 +18,7 @@ import click
 import msgspec
 
 from fencepost.broker.hosted_logs import HOSTED_LOGS, HostedLogs
+from fencepost.broker.log.checkpoints import PARTITION_FILE, load_topic_id
 from fencepost.broker.log.log_directory import LOCK_FILE, LogDirectory, LogDirectoryInUse
 from fencepost.broker.log.log_starts import COPY, LOG_STARTS, read_starts
 from fencepost.broker.log.repair import inspect
@@ -47,7 +48,6 @@ from fencepost.snapshots.sums import StoreDamaged, Verdict
 
 FINDINGS: Final = 1  # the exit status while something is damaged
 ARCHIVE: Final = "archive"
-PARTITION_FILE: Final = "partition.metadata"
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,7 +109,7 @@ def parts_of(config: NodeConfig) -> Iterator[Part]:
                 lock = locks[root]
                 went_down = lock is None or lock.machine_went_down
                 for folder in sorted(each.parent for each in root.glob(f"*/{PARTITION_FILE}")):
-                    yield _looked("partition", folder, partial(_partition, folder, went_down))
+                    yield _looked("partition", folder, partial(_partition, folder, home, went_down))
             yield from _lost(config)
         except LogDirectoryInUse as error:
             raise Failed(str(error)) from error
@@ -273,8 +273,15 @@ def _snapshot(folder: Path) -> tuple[str, str]:
     return f"image version {manifest.version}, {len(rows)} rows", ""
 
 
-def _partition(folder: Path, went_down: bool) -> tuple[str, str]:
-    """Raises CorruptData, OSError."""
+def _partition(folder: Path, home: Path, went_down: bool) -> tuple[str, str]:
+    """Raises CorruptData, OSError, StorageError."""
+    hosted = HostedLogs(home)
+    hosted.load()
+    made = {log.topic_id for log in hosted if str(log) == folder.name}
+    topic_id = load_topic_id(folder)
+    if made and topic_id not in made:
+        said = f"topic id {topic_id and id_text(topic_id)}, {HOSTED_LOGS} {' or '.join(map(id_text, made))}"
+        raise CorruptData(f"{folder / PARTITION_FILE} says {said}")
     found = inspect(folder, machine_went_down=went_down)
     if found.damage is not None:
         raise CorruptData(str(found.damage))

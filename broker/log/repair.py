@@ -25,6 +25,7 @@ from fencepost.broker.log.recovery import lost_segment
 from fencepost.broker.log.segment import SUFFIXES, Segment
 from fencepost.broker.log.segment_sums import SUFFIX as SUMS
 from fencepost.broker.log.segment_sums import Owner, forget_sums, is_as_summed, load_sums
+from fencepost.broker.log.side_files import changed_side_files
 from fencepost.broker.log.swaps import changed_swaps
 from fencepost.broker.log.unchecked import header_in_place
 from fencepost.records.invariant import CorruptData
@@ -98,22 +99,12 @@ def inspect(directory: Path, *, machine_went_down: bool) -> Inspected:
         size = 0 if last is None else last.size
         damage = Damage(path, size, size, point if last is None else end, reason)
     damage = _of_files(directory, segments, damage, machine_went_down=machine_went_down)
-    changed = [segment.path.name for segment in segments if not _is_as_written(segment)]
+    changed = _changed(directory, segments, known, is_damaged=damage is not None)
     for segment in segments:
         segment.close()
     lost = None if damage is None else _lost(damage, segments)
     restorable = None if damage is None else proven(damage, epochs)
-    wrong = read_cleaned_end(directory).wrong
-    what = f"{wrong}; the next start writes it again" if wrong else changed_swaps(directory) or None
-    begins = () if epochs is None else epochs.begins
-    what = what or "; ".join(missing(segments, point, begins)) or None
-    if changed:
-        what = (
-            f"{', '.join(changed)}: other bytes than were written, by the file .checksums beside each. If an "
-            "earlier version of fencepost cut this log ('storage repair'), it left these files as they were: "
-            "remove them"
-        )
-    return Inspected(directory, len(segments), start, end, torn, damage, lost, what, restorable)
+    return Inspected(directory, len(segments), start, end, torn, damage, lost, changed, restorable)
 
 
 def cut(damage: Damage) -> None:
@@ -158,6 +149,31 @@ def _of_files(
         path = directory / f"{LOG_START:020d}.log"
         return Damage(path, 0, 0, LOG_START, "the segments are gone")
     return lost_segment(directory)
+
+
+def _changed(directory: Path, segments: list[Segment], known: "_Known", *, is_damaged: bool) -> str | None:
+    """What is sound, and not as it was written. Raises OSError."""
+    changed = [segment.path.name for segment in segments if not _is_as_written(segment)]
+    if changed:
+        return (
+            f"{', '.join(changed)}: other bytes than were written, by the file .checksums beside each. If an "
+            "earlier version of fencepost cut this log ('storage repair'), it left these files as they were: "
+            "remove them"
+        )
+    wrong = read_cleaned_end(directory).wrong
+    if wrong:
+        return f"{wrong}; the next start writes it again"
+    swaps = changed_swaps(directory)
+    if swaps:
+        return swaps
+    went_down = known.machine_went_down
+    if not is_damaged:
+        beside = changed_side_files(directory, segments, known.point, machine_went_down=went_down)
+        made_again = "; ".join(f"{each}; the next start makes it again" for each in beside)
+        if made_again:
+            return made_again
+    begins = () if known.epochs is None else known.epochs.begins
+    return "; ".join(missing(segments, known.point, begins)) or None  # they are looked for in the indexes
 
 
 def _owner(directory: Path) -> Owner | None:

@@ -133,6 +133,16 @@ def read_content(path: Path, base: int) -> Content:
     return Content(sums, owner, (Offset(offset), crc) if offset >= 0 else None)
 
 
+def is_torn(segment: Path) -> bool:
+    """The file is there, and its checksum is wrong. Raises OSError."""
+    try:
+        raw = sums_path(segment).read_bytes()
+    except FileNotFoundError:
+        return False
+    content, crc = raw[: -_CRC.size], raw[-_CRC.size :]
+    return len(crc) < _CRC.size or _CRC.unpack(crc)[0] != crc32c(content)
+
+
 def save_sums(segment: Path, sums: SegmentSums, owner: Owner | None = None, *, durable: bool = False) -> None:
     """Replace the file's sums. Not flushed by default: half of one has a wrong checksum. Raises OSError."""
     content = read_content(sums_path(segment), int(segment.stem))

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from fencepost.broker.hosted_logs import HostedLog, HostedLogs
+from fencepost.broker.log.checkpoints import save_topic_id
 from fencepost.broker.log.log_starts import COPY, LOG_STARTS, LogStarts
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.cli import storage_verify
@@ -31,7 +32,7 @@ from fencepost.records.types import (
     Term,
 )
 from fencepost.settings.node_clock import NodeClock
-from fencepost.settings.node_identity import read_identity
+from fencepost.settings.node_identity import id_text, read_identity
 from fencepost.snapshots.reader import APPLIED
 from fencepost.snapshots.store import Store
 from fencepost.snapshots.sums import SEAL
@@ -114,8 +115,11 @@ def test_every_log_directory_is_read_and_lost_logs_are_named(tmp_path: Path, cap
     assert [part["path"] for part in damaged] == [str(disk_b / "orders-1"), str(disk_c / "orders-2")]
     assert damaged[1]["reason"] == "lost: it is not there"
 
+    save_topic_id(config.log_directories[0] / "orders-0", UUID(int=8))
     shutil.rmtree(disk_c)
-    damaged = [part for part in report(cluster, capsys, 1)["parts"] if not part["sound"]]
+    other, *damaged = [part for part in report(cluster, capsys, 1)["parts"] if not part["sound"]]
+    says = f"says topic id {id_text(UUID(int=8))}, hosted-logs {id_text(UUID(int=7))}"
+    assert other["reason"].endswith(says)
     assert [part["path"] for part in damaged][1:] == [str(disk_c), "orders-2"]
     assert "is not formatted" in damaged[1]["reason"]
 
@@ -149,6 +153,10 @@ DAMAGES = [
     pytest.param(lambda home: in_the_middle(first(home, "archive/*/*.log")), "archive", id="archive"),
     pytest.param(lambda home: in_the_middle(first(home, "snapshots.*/*/state")), "snapshot", id="snapshot"),
     pytest.param(lambda home: in_the_middle(first(home, "orders-0/*.log")), "partition", id="partition"),
+    pytest.param(lambda home: in_the_middle(first(home, "orders-0/*.snapshot")), "partition", id="producers"),
+    pytest.param(
+        lambda home: flip(home / "orders-0/partition.metadata", b"topic_id"), "partition", id="topic-id"
+    ),
     pytest.param(lambda home: in_the_middle(home / LOG_STARTS), "starts", id="where-logs-begin"),
     pytest.param(lambda home: in_the_middle(home / COPY), "starts", id="its-copy"),
 ]

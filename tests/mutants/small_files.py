@@ -14,11 +14,39 @@ IDS: Final = (
 )
 STARTS: Final = "tests/broker/log/test_log_starts.py::"
 DELETED: Final = "tests/broker/test_delete_records.py::"
+BESIDE: Final = "tests/broker/log/test_side_files.py::"
 AUDITED: Final = "tests/audit/decode/test_side_files.py::"
 CHANGED: Final = STARTS + "test_whichever_byte_changes_no_log_begins_elsewhere"
 GONE: Final = STARTS + "test_a_file_that_is_gone_empty_or_cut_is_written_from_the_other"
 
 SMALL_FILES: Final = (
+    Mutant(
+        "verify-without-indexes",
+        "an index that is not as it was summed is named while its log is stopped",
+        "broker/log/side_files.py",
+        "        if suffix is not None:\n",
+        "        if False:\n",
+        (BESIDE + "test_a_byte_that_changed_is_named_with_its_file[.txnindex]",),
+    ),
+    Mutant(
+        "verify-without-snapshots",
+        "a snapshot of the producers that changed is named while its log is stopped",
+        "broker/log/side_files.py",
+        "    for offset in offsets:\n",
+        "    for offset in ():\n",
+        (
+            BESIDE + "test_a_byte_that_changed_is_named_with_its_file[.snapshot]",
+            BESIDE + "test_an_older_snapshot_under_the_newest_name_is_named",
+        ),
+    ),
+    Mutant(
+        "verify-without-epochs",
+        "a changed file of leader epochs is named while its log is stopped",
+        "broker/log/side_files.py",
+        "    if found is not None and found.is_of_the_file:\n",
+        "    if False:\n",
+        (BESIDE + "test_a_file_of_epochs_that_changed_is_named",),
+    ),
     Mutant(
         "starts-unchecked",
         "a file of log starts whose checksum is wrong does not count",
