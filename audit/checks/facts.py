@@ -69,7 +69,7 @@ PARTITION_EVENTS: Final = Text("""
     WITH named AS (
         SELECT n.name AS topic, p.partition_id, p."offset", max(p.leader) AS leader, max(p.leader_epoch) AS
         leader_epoch,
-               max(CASE WHEN p.recovering THEN 1 ELSE 0 END) AS recovering,
+               max(CASE WHEN p.recovering THEN 1 ELSE 0 END) AS recovering, min(p.timestamp_ms) AS at_ms,
                max(CASE WHEN p.replicas IS NOT NULL THEN 1 ELSE 0 END) AS has_replicas
         FROM partitions p
         JOIN (SELECT DISTINCT topic_id, name FROM topics WHERE event = 'created' AND name IS NOT NULL) AS n
@@ -92,6 +92,12 @@ PARTITION_EVENTS: Final = Text("""
 """)
 """What the metadata log says of partitions, each record once; a change that names a leader is one epoch
 more."""
+
+UNCLEAN_ELECTIONS: Final = Text("""
+    SELECT topic, partition_id AS partition, epoch, min(at_ms) AS at_ms FROM partition_events
+    WHERE recovering = 1 GROUP BY topic, partition_id, epoch
+""")
+"""Elections of a replica that was not in sync, by leader epoch: each cut off what it lacked."""
 
 PARTITION_REPLICAS: Final = Text("""
     SELECT DISTINCT u.topic, u.partition_id, u.replica FROM (
@@ -198,7 +204,10 @@ COPY_FACTS: Final = Text(
             _OF_PARTITION.format("(SELECT DISTINCT topic, partition_id FROM partition_events)"),
         ),
         _fact(
-            "unclean", f"{_OF_PARTITION.format('partition_events')} WHERE p.recovering = 1", first="p.epoch"
+            "unclean",
+            "log_copies r JOIN unclean_elections p ON p.topic = r.topic AND p.partition = r.partition",
+            first="p.epoch",
+            second="p.at_ms",
         ),
     )
 )
@@ -211,6 +220,7 @@ CATALOGUE: Final[Catalogue] = {
     "tiered_topics": TIERED_TOPICS,
     "stopped_folders": STOPPED_FOLDERS,
     "partition_events": PARTITION_EVENTS,
+    "unclean_elections": UNCLEAN_ELECTIONS,
     "partition_replicas": PARTITION_REPLICAS,
     "gone_topics": GONE_TOPICS,
     "lacking": LACKING,

@@ -8,7 +8,8 @@ two_owners          two members committed one partition in one generation. A sta
                     is one owner with its successor.
 stale_generation    a producer presented a generation that was not the group's.
 beyond_end          an offset that took effect lies beyond the end of its partition, which is given whole.
-Legitimate          to go back after a reset: by a tombstone, in another topic of the name, or by a commit
+Legitimate          to go back after a reset: by a tombstone, in another topic of the name, in a partition
+                    of which an unclean election cut the end, or by a commit
                     while the group has no members, as an administrator's, or a consumer's that assigns
                     partitions to itself.
 Unknown             a member that goes back in a plain commit, or within a generation: its application may
@@ -29,6 +30,7 @@ from fencepost.audit.walks.columns import (
     FLAG_OPAQUE,
 )
 from fencepost.audit.walks.commits import BREAK, COMMIT, COMMITS, GENERATION, MARKER, SOURCE, STATIC_MEMBER
+from fencepost.audit.walks.story import CLOCK_GRACE_MS
 
 NAME: Final = "groups"
 LOG: Final = "__consumer_offsets"
@@ -120,13 +122,16 @@ STATIC_MEMBERS: Final = Text(f"""
     ) AS m WHERE m.member.instance_id IS NOT NULL
 """)
 
-SUSPECTS: Final = Text("""
+SUSPECTS: Final = Text(f"""
     SELECT s.* FROM commits s
     ANTI JOIN topics t ON s.rule IN ('went_back', 'seek') AND t.event = 'created' AND t.name = s.commit_topic
      AND t.timestamp_ms >= s.previous_timestamp_ms AND t.timestamp_ms <= s.timestamp_ms
+    ANTI JOIN unclean_elections u ON s.rule IN ('went_back', 'seek') AND u.topic = s.commit_topic
+     AND u.partition = s.commit_partition AND u.at_ms >= s.previous_timestamp_ms - {CLOCK_GRACE_MS}
+     AND u.at_ms <= s.timestamp_ms + {CLOCK_GRACE_MS}
     WHERE s.rule IS NOT NULL
 """)
-"""What is not explained by a topic that was made again."""
+"""What is not explained by a topic that was made again, or that an unclean election cut."""
 
 UNEXPLAINED: Final = Text(f"""
     SELECT s.* FROM suspects s
@@ -148,10 +153,12 @@ FREED: Final = Text("""
 """)
 """Markers of a wrong outcome by which offsets of an aborted transaction took effect."""
 
-BEYOND_END: Final = Text("""
+_IS_CUT: Final = f"coalesce(u.at_ms >= s.timestamp_ms - {CLOCK_GRACE_MS}, FALSE)"
+
+BEYOND_END: Final = Text(f"""
     SELECT * FROM (
-        SELECT s.*, e.log_end, row_number() OVER (
-                   PARTITION BY s.group_id, s.commit_topic, s.commit_partition ORDER BY s."offset"
+        SELECT s.*, e.log_end, {_IS_CUT} AS is_cut, row_number() OVER (
+                   PARTITION BY s.group_id, s.commit_topic, s.commit_partition, {_IS_CUT} ORDER BY s."offset"
                ) AS turn
         FROM commits s
         JOIN logs l ON l.topic = s.commit_topic AND l.partition = s.commit_partition AND l.stopped
@@ -164,10 +171,14 @@ BEYOND_END: Final = Text("""
          AND t.timestamp_ms >= s.timestamp_ms
         ANTI JOIN found_rows f ON f.topic = s.commit_topic AND f.partition = s.commit_partition
          AND f.rule IN ('unclean', 'short', 'torn')
+        LEFT JOIN (
+            SELECT topic, partition, max(at_ms) AS at_ms FROM unclean_elections GROUP BY topic, partition
+        ) AS u ON u.topic = s.commit_topic AND u.partition = s.commit_partition
         WHERE s.outcome = 'committed'
     ) AS numbered WHERE turn = 1
 """)
-"""Of each group and partition the first. What an election or a copy cut, and a topic made again, is none."""
+"""Of each group and partition the first. What a copy cut, and a topic made again, is none. ``is_cut``: an
+unclean election may have cut off what was committed."""
 
 NAMELESS: Final = Text("""
     SELECT topic, partition, count(*) AS commit_count FROM commits
@@ -214,7 +225,7 @@ FINDINGS: Final = Text(
         findings(
             NAME,
             "beyond_end",
-            "beyond_end",
+            "beyond_end WHERE NOT is_cut",
             f"{_PLACE} producer_id producer_epoch",
             at_ms="timestamp_ms",
             subject=_SUBJECT,
@@ -225,6 +236,15 @@ FINDINGS: Final = Text(
 
 UNKNOWN: Final = Text(
     union(
+        unknown(
+            NAME,
+            "beyond_end",
+            "beyond_end WHERE is_cut",
+            "topic partition path",
+            first_offset='"offset"',
+            detail="{group_id} committed {committed_offset} of {commit_topic}-{commit_partition}, whose log"
+            " ends at {log_end}: an unclean election may have cut it",
+        ),
         unknown(
             NAME,
             "two_owners",

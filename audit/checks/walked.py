@@ -165,7 +165,10 @@ PAIR_EVENTS: Final = Text(
             deleted_ms="d.deleted_ms",
             **{
                 name: f"l.{name}"
-                for name in ("at_ms", "end_offset", "compacted", "unbroken_offset", "stopped")
+                for name in (
+                    *("at_ms", "end_offset", "compacted", "unbroken_offset", "stopped"),
+                    *("cut_first", "cut_last", "cut_ms"),
+                )
             },
             **{
                 name: f"c.{name}"

@@ -25,6 +25,7 @@ SAME, WRONG, UNENDED, EXCHANGED = "same", "wrong", "unended", "exchanged"
 MISSING, RETRY, OPERATOR, EXTRA, BEFORE = "missing", "retry", "operator", "extra", "before"
 PENDING: Final = "pending"
 OTHER_EPOCH: Final = "other epoch"
+CUT: Final = "cut"
 
 _COST: Final = {SAME: 0, WRONG: 350, UNENDED: 500, EXCHANGED: 550, MISSING: 500, RETRY: 10, OPERATOR: 300,
                 EXTRA: 250, BEFORE: 0, PENDING: 0, OTHER_EPOCH: 240}  # fmt: skip

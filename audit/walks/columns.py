@@ -75,7 +75,7 @@ COPY_SOURCE: Final = pa.schema(
         #   "replica" node                  by the metadata; one row each
         #   "voter" node                    of __cluster_metadata; one row each
         #   "metadata"                      the elections of this partition are known: each unclean one is
-        #   "unclean" leader epoch          of an election that the metadata says was unclean
+        #   "unclean" leader epoch, time    of an election that the metadata says was unclean
         # Facts of the log stand with each of its copies.
         ("item", pa.string()),
         ("first", pa.int64()),
@@ -106,6 +106,7 @@ FLAG_AFTER_CUT: Final = 128  # of these: the segment before it ends in a torn ba
 FLAG_UNCOMMITTED: Final = 256  # not known to be committed
 FLAG_COMPACTED: Final = 512  # of a compacted log: offsets may be missing, as of right
 FLAG_EMPTIED: Final = 1024  # compaction has taken records out of it
+FLAG_BEFORE_ELECTION: Final = 8192  # of a coordinator's log: an unclean election cut what followed it
 FLAG_AFTER_END: Final = 4096  # a copy of a compacted log ends before it: what followed there may be cleaned
 FLAG_STALE: Final = 2048  # of a turn: its marker's epoch was over
 
@@ -136,6 +137,11 @@ COPIES_RESULT: Final = pa.schema(
         ("unbroken_offset", pa.int64()),  # from here on to ``end_offset`` nothing is missing
         ("log_end", pa.int64()),  # of what was read
         ("first_ms", pa.int64()),  # the latest time of a server at or below ``unbroken_offset``; null: none
+        # Of unclean elections: before which offsets the first and the last of them cut something off, and
+        # when the last was; null: none
+        ("cut_first", pa.int64()),
+        ("cut_last", pa.int64()),
+        ("cut_ms", pa.int64()),
         ("copies", pa.int32()),
         ("stopped", pa.bool_()),  # nothing can follow: a copy to the end is, and all of it is committed
         ("compacted", pa.bool_()),
@@ -261,6 +267,9 @@ PAIRS_SOURCE: Final = pa.schema(
         ("at_ms", pa.int64()),
         ("end_offset", pa.int64()),  # rank 0 (null: no copy of the log was read), and of a copy
         ("compacted", pa.bool_()),  # rank 0
+        ("cut_first", pa.int64()),  # rank 0, these three, as of kind "log"
+        ("cut_last", pa.int64()),
+        ("cut_ms", pa.int64()),
         ("deleted_ms", pa.int64()),  # rank 0: when a topic of that name was deleted last; null: none was
         ("unbroken_offset", pa.int64()),  # ranks 0, 1
         # Rank 0: as of kind "log". Rank 1: of its coordinator's log.

@@ -18,6 +18,7 @@ from fencepost.audit.walks.columns import (
     COPY_RESULT,
     FLAG_AFTER_END,
     FLAG_AFTER_UNREAD,
+    FLAG_BEFORE_ELECTION,
     FLAG_COMPACTED,
     FLAG_EMPTIED,
     FLAG_OPAQUE,
@@ -36,6 +37,7 @@ from fencepost.audit.walks.length import findings_of_copies, known_end
 from fencepost.audit.walks.unbroken import Unbroken
 from fencepost.audit.walks.walk import Batches, Walk, by_key
 
+STATES: Final = "__transaction_state"
 _COMPARED: Final = ("place", "crc", "size", "last_offset", "leader_epoch")
 
 Ints = npt.NDArray[np.int64]
@@ -106,11 +108,16 @@ class _Merge:
         epochs = rows.column("leader_epoch").fill_null(-1).to_numpy().astype(np.int64)
         if not self._log.unclean or not len(epochs):
             return np.zeros(rows.num_rows, np.int32)
-        before = np.concatenate(([self._last_epoch], epochs[:-1]))
-        self._last_epoch = int(epochs[-1])
+        reached = np.maximum.accumulate(np.concatenate(([self._last_epoch], epochs)))
+        before, self._last_epoch = reached[:-1], int(reached[-1])
         first = np.array([any(one < each <= own for each in self._log.unclean)
                           for one, own in zip(before.tolist(), epochs.tolist(), strict=True)])  # fmt: skip
-        return np.where(first, FLAG_AFTER_UNREAD, 0).astype(np.int32)
+        for at in np.flatnonzero(first).tolist():
+            self._unbroken.cut(rows.column("place")[at].as_py())
+        flags = np.where(first, FLAG_AFTER_UNREAD, 0)
+        if self._topic == STATES:
+            flags |= np.where(epochs < max(self._log.unclean), FLAG_BEFORE_ELECTION, 0)
+        return flags.astype(np.int32)
 
     def _pass_ends(self, rows: pa.RecordBatch, flags: Flags) -> None:
         """Mark the first batch, and the first of a producer, behind the end of each copy of a compacted log.
@@ -129,6 +136,8 @@ class _Merge:
         """What is found once all places were seen, and the row of kind "log"."""
         self._differing.close()
         where = {"topic": self._topic, "partition": self._partition}
+        if any(epoch > self._last_epoch for epoch in self._log.unclean):
+            self._unbroken.cut(None)
         return [
             *self._taken(),
             *epoch_file_findings(where, self._epoch_rows, self._log),

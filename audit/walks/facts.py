@@ -13,6 +13,7 @@ import pyarrow as pa
 
 METADATA: Final = "__cluster_metadata"
 NO_NODE: Final = -1
+_ALWAYS: Final = 2**63 - 1  # a time that is not known: all that a coordinator decided may be older
 
 
 @dataclass(slots=True)
@@ -57,7 +58,7 @@ class LogFacts:
     is_tiered: bool = False
     is_untold: bool = False
     knows_elections: bool = False
-    unclean: set[int] = field(default_factory=set)  # leader epochs
+    unclean: dict[int, int] = field(default_factory=dict)  # by leader epoch, when it was elected
     replicas: set[int] = field(default_factory=set)
     voters: set[int] = field(default_factory=set)
 
@@ -78,7 +79,7 @@ def read_log_facts(batches: Iterable[pa.RecordBatch]) -> LogFacts:
             if row["item"] == "leader-epoch":
                 lines.setdefault(row["copy"], []).append((row["second"], row["first"]))
                 copy.epoch_path = row["path"]
-            elif not _read_of_log(log, row["item"], row["first"]):
+            elif not _read_of_log(log, row["item"], row["first"], row["second"]):
                 _read_of_copy(copy, row["item"], row["path"], row["first"], row["second"])
     for name, copy in log.copies.items():
         copy.is_compacted = log.is_compacted
@@ -88,7 +89,7 @@ def read_log_facts(batches: Iterable[pa.RecordBatch]) -> LogFacts:
     return log
 
 
-def _read_of_log(log: LogFacts, item: str, first: int | None) -> bool:
+def _read_of_log(log: LogFacts, item: str, first: int | None, second: int | None) -> bool:
     if item in ("compacted", "cleaned"):  # whatever metadata says, a log cleaner has it in its list
         log.is_compacted = True
     elif item == "tiered":
@@ -100,7 +101,7 @@ def _read_of_log(log: LogFacts, item: str, first: int | None) -> bool:
     elif first is None:
         return False
     elif item == "unclean":
-        log.unclean.add(first)
+        log.unclean[first] = _ALWAYS if second is None else second
     elif item == "replica":
         log.replicas.add(first)
     elif item == "voter":

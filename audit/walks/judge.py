@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from fencepost.audit.walks import align, clocks, marker
+from fencepost.audit.walks import context as why
 from fencepost.audit.walks.align import ABORT, COMMIT, Row, Sides, Step, kind_of
 from fencepost.audit.walks.columns import (
     AFTER_COORDINATOR,
@@ -21,7 +22,7 @@ from fencepost.audit.walks.columns import (
     FLAG_UNCOMMITTED,
     NOTE,
 )
-from fencepost.audit.walks.context import DELETED, NO_COORDINATOR, NOT_KEPT, OPAQUE, ORDER, Context
+from fencepost.audit.walks.context import Context
 from fencepost.audit.walks.found import Found, found, producer_name
 from fencepost.audit.walks.story import CLOCK_GRACE_MS
 
@@ -55,9 +56,10 @@ class Judge:
         fact = self._facts[0]
         self._fact = fact
         self._turns = [turn for turn in self._turns if not self._is_cleaned(turn)]
+        row = self._context.row
         steps, self._clocks = clocks.read(
             Sides(self._outcomes, self._turns, fact["first_epoch"], bool(fact["is_whole"]),
-                  self._context.kept_from, bool(self._context.row["stopped"]))
+                  self._context.kept_from, bool(row["stopped"]))
         )  # fmt: skip
         self._next_outcome = marker.followed_by(steps, self._outcomes)
         last_pair = max((at for at, each in enumerate(steps) if _is_pair(each)), default=-1)
@@ -67,7 +69,7 @@ class Judge:
                 self._context.pair(self._outcomes[each.outcome], turn)
                 if turn is not None:
                     self._coordinator_epoch(self._outcomes[each.outcome], turn)
-        steps = self._exchanged_apart(steps)
+        steps = self._exchanged_apart(marker.cut_off(steps, self._outcomes, self._turns, row))
         for at, step in enumerate(steps):
             self._step(step, at > last_pair, steps[at + 1] if at + 1 < len(steps) else None)
         late = marker.overtaken(self._turns)
@@ -87,14 +89,16 @@ class Judge:
     def _step(self, step: Step, is_last: bool, following: Step | None) -> None:
         outcome = None if step.outcome is None else self._outcomes[step.outcome]
         turn = None if step.turn is None else self._turns[step.turn]
-        if outcome is not None and turn is not None:
+        if step.what == align.CUT:
+            self._context.undecided("missing", why.ELECTION, self._context.row["cut_first"])
+        elif outcome is not None and turn is not None:
             self._together(step, outcome, turn, is_last)
         elif outcome is not None and step.what == align.MISSING:
             self._missing(outcome, self._turn_after(following), is_last)
         elif outcome is None and turn is not None:
             self._alone(step, turn, is_last)
         elif step.what == align.BEFORE and outcome is not None:
-            self._context.undecided("missing", DELETED, None)
+            self._context.undecided("missing", why.DELETED, None)
 
     def _together(self, step: Step, outcome: Row, turn: Row, is_last: bool) -> None:
         if step.what == align.SAME:
@@ -159,7 +163,7 @@ class Judge:
     def _missing(self, outcome: Row, turn: Row | None, is_last: bool) -> None:
         offset = None if turn is None else turn["data_offset"]
         if turn is not None and turn["flags"] & FLAG_OPAQUE:
-            self._context.undecided("missing", OPAQUE, offset)
+            self._context.undecided("missing", why.OPAQUE, offset)
             return
         said = (
             f"no {_NAMES.get(outcome['outcome'], '')} marker of the transaction of"
@@ -183,7 +187,7 @@ class Judge:
         if turn["flags"] & FLAG_UNCOMMITTED:
             return
         if step.what == align.BEFORE:
-            self._context.undecided("without_transaction", NOT_KEPT, offset)
+            self._context.undecided("without_transaction", why.NOT_KEPT, offset)
         elif step.what == align.RETRY and turn["control_type"] == align.UNDECIDED:
             return
         elif step.what == align.RETRY:
@@ -218,27 +222,29 @@ class Judge:
 
     def _hanging(self, turn: Row) -> None:
         previous = self._turns[-2] if len(self._turns) > 1 else None
-        if previous is not None and _is_empty_commit(previous):
+        if previous is not None and marker.is_empty_commit(previous):
             said = f"data from offset {turn['data_offset']} on came after the marker that ends it"
             self._add("early", said, previous, None)
             return
         if turn["data_offset"] is None:
             return
         if turn["flags"] & FLAG_OPAQUE:
-            self._context.undecided("orphan", OPAQUE, turn["data_offset"])
+            self._context.undecided("orphan", why.OPAQUE, turn["data_offset"])
             return
         is_over = self._fact["last_epoch"] > (turn["data_epoch"] or 0)
         check, rule = ("fencing", "zombie") if is_over else ("hanging", "orphan")
-        why = (
+        more = (
             f"after the coordinator left epoch {turn['data_epoch']}" if is_over
             else "and the coordinator has no transaction that would end it"
         )  # fmt: skip
-        said = f"transactional data from offset {turn['data_offset']} on, in {turn['batches']} batches, {why}"
+        said = (
+            f"transactional data from offset {turn['data_offset']} on, in {turn['batches']} batches, {more}"
+        )
         row = self._finding(rule, said, turn, None, check=check) | {"cause": self._after()}
         if self._is_coordinator_later(turn):
             self._context.found.append(row)
         else:
-            self._context.undecided(rule, ORDER, turn["data_offset"])
+            self._context.undecided(rule, why.ORDER, turn["data_offset"])
 
     def _early(self, step: Step, outcome: Row, turn: Row) -> None:
         """A commit without data, and then data that its client wrote before it was decided."""
@@ -255,7 +261,7 @@ class Judge:
             said = f"data from offset {following['data_offset']} on came after the marker that ends it"
             self._add("early", said, turn, outcome)
             return
-        if not _is_empty_commit(turn) or following["data_ms"] is None:
+        if not marker.is_empty_commit(turn) or following["data_ms"] is None:
             return
         if (turn["since_offset"] or 0) < self._context.kept_from:  # its data is what the log no longer has
             return
@@ -344,11 +350,11 @@ class Judge:
             if turn["flags"] & FLAG_UNCOMMITTED:
                 continue
             if not row["coordinators"]:
-                self._context.undecided(rule, NO_COORDINATOR, turn["offset"])
+                self._context.undecided(rule, why.NO_COORDINATOR, turn["offset"])
             elif not is_covered:
-                self._context.undecided(rule, NOT_KEPT, turn["offset"])
+                self._context.undecided(rule, why.NOT_KEPT, turn["offset"])
             elif not row["coordinators_stopped"]:
-                self._context.undecided(rule, ORDER, turn["offset"])
+                self._context.undecided(rule, why.ORDER, turn["offset"])
             else:
                 said = f"{len(self._turns)} turns of a producer that no coordinator's log tells of"
                 check = "hanging" if is_open else "markers"
@@ -366,7 +372,7 @@ class Judge:
             row = self._finding(rule, said, turn, outcome)
             self._context.found.append(row | {"cause": self._after() if is_last else None})
         else:
-            self._context.undecided(rule, ORDER, turn["offset"])
+            self._context.undecided(rule, why.ORDER, turn["offset"])
 
     def _add(self, rule: str, said: str, turn: Row, outcome: Row | None) -> None:
         self._context.found.append(self._finding(rule, said, turn, outcome))
@@ -392,7 +398,3 @@ class Judge:
 
 def _is_pair(step: Step) -> bool:
     return step.outcome is not None and step.turn is not None and step.what != align.UNENDED
-
-
-def _is_empty_commit(turn: Row) -> bool:
-    return turn["control_type"] == COMMIT and not turn["batches"]

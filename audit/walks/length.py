@@ -62,8 +62,10 @@ def findings_of_copies(where: dict[str, Any], log: LogFacts, known: int) -> list
         }
         if copy.high_watermark is not None and copy.end < copy.high_watermark and not log.is_tiered:
             said = f"the copy ends at {copy.end}, its broker had committed it up to {copy.high_watermark}"
-            kind = "finding" if copy.is_stopped else UNKNOWN
+            is_cut = bool(log.unclean) and not copy.is_clean  # its checkpoint may be of before the election
+            kind = "finding" if copy.is_stopped and not is_cut else UNKNOWN
             why = "" if copy.is_stopped else ", and it was copied from a broker that ran or crashed"
+            why = ", and an unclean election may have cut it" if copy.is_stopped and is_cut else why
             subject = f"{copy.high_watermark - copy.end} offsets"
             at = {**place, "path": copy.last_path or place["path"]}
             rows.append(found("replicas", "short", said + why, kind=kind, subject=subject, **at))

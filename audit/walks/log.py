@@ -51,6 +51,7 @@ _ABORT: Final = 0
 _ENDS: Final = (_ABORT, 1)  # abort, commit
 _UNREADABLE: Final = -1
 _ODD: Final = FLAG_OPAQUE | FLAG_HOLE | FLAG_DISPLACED
+_LOOKED_AT: Final = _ODD | FLAG_AFTER_UNREAD
 _READ: Final = (
     "base_offset", "last_offset", "attributes", "max_timestamp_ms", "producer_id", "producer_epoch",
     "base_sequence", "control_type", "coordinator_epoch", "flags", "size", "position", "node",
@@ -104,13 +105,12 @@ class _Log:
         before = np.maximum.accumulate(np.concatenate(([self._server_ms], times)))
         self._server_ms = int(before[-1])
         # An opaque row holds no offset, and one that is displaced none of its place.
-        ends = np.where(
-            (columns["flags"] & FLAG_OPAQUE) != 0, columns["base_offset"], columns["last_offset"] + 1
-        )
-        ends = np.where((columns["flags"] & FLAG_DISPLACED) != 0, -1, ends)
+        flags = columns["flags"]
+        ends = np.where((flags & FLAG_OPAQUE) != 0, columns["base_offset"], columns["last_offset"] + 1)
+        ends = np.where((flags & FLAG_DISPLACED) != 0, -1, ends)
         after = np.maximum.accumulate(np.concatenate(([self._end], ends)))
         self._end = int(after[-1])
-        chosen = np.flatnonzero((columns["producer_id"] >= 0) | ((columns["flags"] & _ODD) != 0))
+        chosen = np.flatnonzero((columns["producer_id"] >= 0) | ((flags & _LOOKED_AT) != 0))
         self._of_none(rows, columns)
         paths = rows.column("path").dictionary_encode()
         names = paths.dictionary.to_pylist()
@@ -125,22 +125,10 @@ class _Log:
     def _row(self, row: tuple[Any, ...], names: list[str]) -> None:
         (base, last, attributes, time_ms, producer_id, epoch, sequence, kind, coordinator_epoch, flags, size,
          position, node, code, version, server_ms, due) = row  # fmt: skip
-        if flags & (_ODD | FLAG_AFTER_UNREAD | FLAG_UNCOMMITTED):
-            self._next_opens(None)
-        if flags & _ODD:
-            if flags & FLAG_HOLE and due >= 0:
-                self._missing += base - due
-                self._holes += 1
-            if flags & FLAG_OPAQUE:
-                self._opaque += size <= MARKER_BYTES_MAX or producer_id < 0
-                return
-            if flags & FLAG_DISPLACED:
-                self._missing += last - base + 1
-                self._holes += 1
-            if producer_id < 0:
-                return
-        if flags & (FLAG_AFTER_UNREAD | FLAG_AFTER_END):
-            self._cut_at = base
+        if flags:
+            self._flagged(flags, base, last, due, size <= MARKER_BYTES_MAX or producer_id < 0)
+        if flags & FLAG_OPAQUE or producer_id < 0:
+            return
         producer = self._producers.get(producer_id)
         if producer is None:
             producer = self._producers[producer_id] = Producer(producer_id, epoch, self._begins_at)
@@ -162,6 +150,24 @@ class _Log:
         else:
             data = (base, last, epoch, time_ms, max(server_ms, -1), flags)
             self._data(producer, data, sequence, place, attributes & _TRANSACTIONAL)
+
+    def _flagged(self, flags: int, base: int, last: int, due: int, may_be_marker: bool) -> None:
+        """What is missing before a row, or with it."""
+        if flags & (_LOOKED_AT | FLAG_UNCOMMITTED):
+            self._next_opens(None)
+        if flags & FLAG_HOLE and due >= 0:
+            self._missing += base - due
+            self._holes += 1
+        if flags & FLAG_OPAQUE:
+            self._opaque += may_be_marker
+            return
+        if flags & FLAG_DISPLACED:
+            self._missing += last - base + 1
+            self._holes += 1
+        if flags & (FLAG_AFTER_UNREAD | FLAG_AFTER_END):
+            self._cut_at = base
+        if flags & FLAG_AFTER_UNREAD:
+            self._begins_at = -1  # what is not there may be where a producer began
 
     def _of_none(self, rows: pa.RecordBatch, columns: dict[str, Any]) -> None:
         """Only a producer has transactions: no other data is marked as if it were in one."""

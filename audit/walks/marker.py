@@ -8,8 +8,9 @@ Leader      a marker carries the leader epoch of its coordinator. It was written
 
 from collections.abc import Sequence
 
-from fencepost.audit.walks.align import ABORT, COMMIT, SKEW_MS, Row, Step
+from fencepost.audit.walks.align import ABORT, COMMIT, CUT, MISSING, SAME, SKEW_MS, UNENDED, Row, Step
 from fencepost.audit.walks.columns import FLAG_UNCOMMITTED
+from fencepost.audit.walks.story import CLOCK_GRACE_MS
 
 
 def of_another_leader(outcomes: Sequence[Row], outcome: Row, turn: Row) -> str | None:
@@ -50,6 +51,47 @@ def followed_by(steps: Sequence[Step], outcomes: Sequence[Row]) -> dict[int, Row
         elif step.turn is not None and following is not None:
             found[step.turn] = following
     return found
+
+
+def cut_off(
+    steps: Sequence[Step], outcomes: Sequence[Row], turns: Sequence[Row], log: Row
+) -> list[Step]:  # fmt: skip
+    """The steps; those whose marker an unclean election may have cut off the log are CUT.
+
+    Not what was decided later. Nor where a marker of a later transaction stands before the cut, or one of an
+    earlier transaction behind it: of another epoch, as those of one epoch are alike.
+    """
+    if log["cut_ms"] is None:
+        return list(steps)
+    result = list(steps)
+    for at, step in enumerate(steps):
+        if step.what not in (MISSING, UNENDED) or step.outcome is None:
+            continue
+        outcome = outcomes[step.outcome]
+        later = _nearest(steps[at + 1 :], outcomes, turns, outcome)
+        earlier = _nearest(steps[:at][::-1], outcomes, turns, outcome)
+        is_before = (outcome["prepared_ms"] or 0) <= log["cut_ms"] + CLOCK_GRACE_MS
+        if is_before and (later is None or later >= log["cut_first"]) and (earlier or -1) < log["cut_last"]:
+            result[at] = step._replace(what=CUT)
+    return result
+
+
+def _nearest(
+    steps: Sequence[Step], outcomes: Sequence[Row], turns: Sequence[Row], outcome: Row
+) -> int | None:  # fmt: skip
+    """Where the next marker of another epoch is that ends its transaction."""
+    for step in steps:
+        if step.what != SAME or step.outcome is None or step.turn is None:
+            continue
+        if outcomes[step.outcome]["producer_epoch"] != outcome["producer_epoch"]:
+            at = turns[step.turn]["marker_offset"]
+            return None if at is None else int(at)
+    return None
+
+
+def is_empty_commit(turn: Row) -> bool:
+    """Whether it is a COMMIT marker that ends no data."""
+    return turn["control_type"] == COMMIT and not turn["batches"]
 
 
 def is_within(turn: Row, following: Row, indexed: Sequence[Row]) -> bool:

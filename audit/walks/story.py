@@ -14,7 +14,14 @@ Timeouts    a coordinator aborts what is open too long within its sweep of ten s
 
 from typing import Any, Final, NamedTuple
 
-from fencepost.audit.walks.columns import FLAG_COMPACTED, FLAG_UNCOMMITTED, NOTE, STORY_RESULT, STORY_SOURCE
+from fencepost.audit.walks.columns import (
+    FLAG_BEFORE_ELECTION,
+    FLAG_COMPACTED,
+    FLAG_UNCOMMITTED,
+    NOTE,
+    STORY_RESULT,
+    STORY_SOURCE,
+)
 from fencepost.audit.walks.found import Found, batch_of, found, producer_name
 from fencepost.audit.walks.walk import Batches, Walk, by_key
 
@@ -98,8 +105,8 @@ class _Story:
         return rows
 
     def read(self, row: Found) -> None:
-        """The next record. What is not known to be committed says nothing."""
-        if row["flags"] & FLAG_UNCOMMITTED:
+        """The next record. What is not known to be committed says nothing, nor what an election cut short."""
+        if row["flags"] & (FLAG_UNCOMMITTED | FLAG_BEFORE_ELECTION):
             return
         name = row["transactional_id"]
         if self._is_misplaced(name, row):

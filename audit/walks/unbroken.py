@@ -57,6 +57,7 @@ class Unbroken:
         self._active = max(segments, default=_NO_OFFSET)
         self._is_displaced = False  # the batch before
         self._displaced = 0  # offsets of those batches that stepped out of line together
+        self._cuts: list[int] = []  # where unclean elections cut
         self._back_end = -1  # after the last batch whose leader epoch went back
         self.found: list[Found] = []
 
@@ -91,6 +92,12 @@ class Unbroken:
         self._server_ms = max(self._server_ms, int(server_ms.max()))
         return more
 
+    def cut(self, offset: int | None) -> None:
+        """An unclean election cut off what stood before the batch at ``offset``; None: at the end."""
+        offset = max(self._end, 0) if offset is None else offset
+        self._cuts.append(offset)
+        self._break(offset, max(self._log.unclean.values()))
+
     def end(self) -> list[Found]:
         """The row of kind "log", and what was before its first offset."""
         first = self._begins()
@@ -108,6 +115,8 @@ class Unbroken:
             "end_offset": min(self._known_end, end), "log_end": end, "unbroken_offset": self._unbroken,
             "at_ms": self._server_ms if self._server_ms >= 0 else None,
             "first_ms": self._broken_ms if self._broken_ms >= 0 else None,
+            "cut_first": min(self._cuts, default=None), "cut_last": max(self._cuts, default=None),
+            "cut_ms": max(self._log.unclean.values()) if self._cuts else None,
             "copies": len(self._log.copies), "compacted": self._log.is_compacted,
             "stopped": end <= self._known_end and self._is_stopped(end),
         })  # fmt: skip

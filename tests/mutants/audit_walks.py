@@ -79,8 +79,8 @@ AUDIT_WALKS: Final = (
         "torn-while-it-ran-is-short",
         "a checkpoint may have been copied after its log",
         "audit/walks/length.py",
-        '            kind = "finding" if copy.is_stopped else UNKNOWN\n',
-        '            kind = "finding"\n',
+        '            kind = "finding" if copy.is_stopped and not is_cut else UNKNOWN\n',
+        '            kind = UNKNOWN if is_cut else "finding"\n',
         (COPIES + "[a-checkpoint-that-was-copied-after-its-log]",),
     ),
     Mutant(

@@ -13,6 +13,7 @@ from tests.mutants.audit import AUDIT
 from tests.mutants.audit_align import AUDIT_ALIGN
 from tests.mutants.audit_beside import AUDIT_BESIDE
 from tests.mutants.audit_copies import AUDIT_COPIES
+from tests.mutants.audit_elections import AUDIT_ELECTIONS
 from tests.mutants.audit_groups import AUDIT_GROUPS
 from tests.mutants.audit_tables import AUDIT_TABLES
 from tests.mutants.audit_walks import AUDIT_WALKS
@@ -137,6 +138,7 @@ MUTANTS: Final = (
     *AUDIT_GROUPS,
     *AUDIT_WALKS,
     *AUDIT_BESIDE,
+    *AUDIT_ELECTIONS,
     *AUDIT_ALIGN,
     *AUDIT_COPIES,
     *AUDIT_TABLES,

@@ -1,0 +1,83 @@
+"""What is broken on purpose in what the audit knows of unclean elections."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+MARKER: Final = "audit/walks/marker.py"
+CUTS: Final = "tests/audit/walks/test_unclean.py::test_what_is_found_in_a_log_that_was_cut"
+COORDINATOR: Final = (
+    "tests/audit/walks/test_unclean.py::test_a_coordinators_log_that_was_cut_tells_of_what_came_after"
+)
+SHORT: Final = (
+    "tests/audit/walks/test_unclean.py"
+    "::test_a_stopped_copy_is_shorter_than_its_checkpoint_from_before_the_election"
+)
+CASES: Final = "tests/audit/checks/test_cases.py::test_one_fault_is_one_finding"
+
+AUDIT_ELECTIONS: Final = (
+    Mutant(
+        "audit-cut-marker-is-missing",
+        "a marker that an unclean election may have cut off is unknown",
+        MARKER,
+        '    if log["cut_ms"] is None:\n        return list(steps)\n',
+        "    if steps is not None:\n        return list(steps)\n",
+        (CUTS,),
+    ),
+    Mutant(
+        "audit-election-excuses-what-came-later",
+        "a marker that was decided long after an unclean election is missing",
+        MARKER,
+        'is_before = (outcome["prepared_ms"] or 0) <= log["cut_ms"] + CLOCK_GRACE_MS',
+        "is_before = True",
+        (CUTS,),
+    ),
+    Mutant(
+        "audit-election-excuses-what-stood-before",
+        "a marker is missing if a later one of another epoch stands before the cut",
+        MARKER,
+        '(later is None or later >= log["cut_first"])',
+        "True",
+        (CUTS,),
+    ),
+    Mutant(
+        "audit-election-excuses-what-stood-behind",
+        "a marker is missing if an earlier one of another epoch stands behind the cut",
+        MARKER,
+        '(earlier or -1) < log["cut_last"]',
+        "True",
+        (CUTS,),
+    ),
+    Mutant(
+        "audit-producer-began-in-a-cut",
+        "a producer may have begun in what an unclean election cut",
+        "audit/walks/log.py",
+        "            self._begins_at = -1  # what",
+        "            pass  # what",
+        (CUTS,),
+    ),
+    Mutant(
+        "audit-cut-coordinator-is-believed",
+        "what stands before a cut of a coordinator's log says nothing",
+        "audit/walks/story.py",
+        "(FLAG_UNCOMMITTED | FLAG_BEFORE_ELECTION)",
+        "(FLAG_UNCOMMITTED)",
+        (COORDINATOR,),
+    ),
+    Mutant(
+        "audit-checkpoint-from-before-an-election",
+        "a copy is no shorter than it should be if its checkpoint may be from before an unclean election",
+        "audit/walks/length.py",
+        "is_cut = bool(log.unclean) and not copy.is_clean",
+        "is_cut = False",
+        (SHORT,),
+    ),
+    Mutant(
+        "audit-offset-of-what-was-cut",
+        "an offset beyond the end that an unclean election may have cut is unknown",
+        "audit/checks/groups.py",
+        "coalesce(u.at_ms >= s.timestamp_ms - {CLOCK_GRACE_MS}, FALSE)",
+        "coalesce(u.at_ms < 0, FALSE)",
+        (CASES + "[an-offset-beyond-what-an-unclean-election-left]",),
+    ),
+)
