@@ -94,10 +94,18 @@ PARTITION_EVENTS: Final = Text("""
 more."""
 
 UNCLEAN_ELECTIONS: Final = Text("""
-    SELECT topic, partition_id AS partition, epoch, min(at_ms) AS at_ms FROM partition_events
-    WHERE recovering = 1 GROUP BY topic, partition_id, epoch
+    SELECT topic, partition_id AS partition, epoch, min(at_ms) AS at_ms FROM (
+        SELECT e.*, max_by(leader, CASE WHEN leader >= 0 THEN "offset" ELSE -1 END) OVER (
+            PARTITION BY topic, partition_id ORDER BY "offset"
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS leader_before
+        FROM partition_events e
+    ) AS followed
+    WHERE recovering = 1 AND leader >= 0 AND leader <> coalesce(leader_before, -1)
+    GROUP BY topic, partition_id, epoch
 """)
-"""Elections of a replica that was not in sync, by leader epoch: each cut off what it lacked."""
+"""Elections of a replica that was not in sync, by leader epoch: each cut off what it lacked. Kafka calls it
+one, too, if the last leader comes back alone after a kill: that lacks nothing."""
 
 PARTITION_REPLICAS: Final = Text("""
     SELECT DISTINCT u.topic, u.partition_id, u.replica FROM (

@@ -80,4 +80,12 @@ AUDIT_ELECTIONS: Final = (
         "coalesce(u.at_ms < 0, FALSE)",
         (CASES + "[an-offset-beyond-what-an-unclean-election-left]",),
     ),
+    Mutant(
+        "audit-last-leader-cuts-itself",
+        "the last leader that comes back alone lacks nothing, whatever Kafka calls its election",
+        "audit/checks/facts.py",
+        " AND leader <> coalesce(leader_before, -1)",
+        "",
+        (CASES + "[an-offset-beyond-the-end-where-the-last-leader-came-back-alone]",),
+    ),
 )

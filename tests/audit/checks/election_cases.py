@@ -6,12 +6,20 @@ from tests.audit.checks.group_cases import group
 from tests.audit.checks.rows import Story
 
 
-def elected(s: Story) -> None:
-    """Of the story's topic, its only partition."""
+def elected(s: Story, *leaders: int) -> None:
+    """Of the story's topic, its only partition: each of these leads, -1 is none. Kafka calls the last one
+    unclean.
+    """
+    for number, leader in enumerate(leaders or (1, -1, 2)):
+        _led(s, leader, is_recovering=number + 1 == len(leaders or (1, -1, 2)))
+
+
+def _led(s: Story, leader: int, *, is_recovering: bool) -> None:
     batch = s.batch(topic="__cluster_metadata", partition=s.number)
     row = {name: batch[name] for name in ("node", "topic", "partition", "path", "position")}
     row |= {"offset": batch["base_offset"], "timestamp_ms": batch["base_timestamp_ms"], "event": "changed",
-            "topic_id": f"id-of-{s.topic}", "partition_id": 0, "leader": 2, "recovering": True}  # fmt: skip
+            "topic_id": f"id-of-{s.topic}", "partition_id": 0, "leader": leader,
+            "recovering": is_recovering}  # fmt: skip
     s.tables["partitions"].append(row)
 
 
@@ -21,6 +29,15 @@ def an_offset_beyond_what_an_unclean_election_left(s: Story) -> None:
     s.data(transactional=False)
     group(s, "a").plain(11)
     elected(s)
+
+
+@case("groups.beyond_end")
+def an_offset_beyond_the_end_where_the_last_leader_came_back_alone(s: Story) -> None:
+    """As a broker does after a kill if it was the only one in sync, or is the only replica."""
+    s.topic_event("created")
+    s.data(transactional=False)
+    group(s, "a").plain(11)
+    elected(s, 2, -1, 2)
 
 
 @case("groups.beyond_end")
