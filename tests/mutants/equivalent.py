@@ -29,6 +29,10 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
         "- if end > self.durable_end:\n+ if end >= self.durable_end:",
     ): "what is flushed is flushed once more",
     (
+        "broker/log/durability.py",
+        "- self._unflushed_indexes: set[Path] = set()\n+ pass",
+    ): "the log's opening sets it, before anything is written",
+    (
         "broker/log/index_file.py",
         "- if self._descriptor >= 0:\n+ if self._descriptor > 0:",
     ): "descriptor 0 is standard input, which a node has open",

@@ -38,6 +38,12 @@ def test_a_segment_is_full_when_an_index_of_it_is(tmp_path: Path) -> None:
     assert bases(log) == [0, 4, 8, 9, 10], "an empty segment takes a batch, whatever its indexes may have"
 
 
+def test_an_empty_segment_takes_a_batch_that_is_larger_than_a_segment(tmp_path: Path) -> None:
+    log = open_log(tmp_path, replace(CONFIG, segment_bytes=10))
+    append(log, batch(), batch())
+    assert [each.base for each in log._segments] == [0, 1]
+
+
 def test_entries_of_an_index_are_as_far_apart_as_is_set(tmp_path: Path) -> None:
     sizes = []
     for interval in (0, 1_000):
