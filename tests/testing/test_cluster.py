@@ -38,6 +38,7 @@ async def write(
                 await producer.send(topic, value, partition=partition)
 
 
+@pytest.mark.row("beyond.9")
 def test_a_cluster_is_broken_and_heals_and_leaves_nothing() -> None:
     with Cluster(topics={"orders": 2}) as cluster:
         folder = cluster.directory.parent
@@ -99,6 +100,7 @@ def test_on_an_event_loop_it_is_awaited(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.row("beyond.9")
 def test_nodes_are_cut_off_and_clocks_move_on() -> None:
     with Cluster(topics={"t": 3}) as cluster:
         led = cluster.ask(Admin.list_topics)["t"].leaders

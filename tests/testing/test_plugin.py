@@ -144,6 +144,7 @@ def test_the_page_of_the_outbox_has_the_example() -> None:
     assert shop == (ROOT / "examples/outbox/shop.py").read_text("utf-8")
 
 
+@pytest.mark.row("beyond.9")
 @pytest.mark.slow
 def test_right_applications_pass_while_leaders_die_and_failing_tests_are_explained(tmp_path: Path) -> None:
     (tmp_path / "test_wrong.py").write_text(WRONG)
