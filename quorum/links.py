@@ -388,7 +388,6 @@ class _Accepted(_Framed):
     def _known(self) -> None:
         if self._patience is not None:
             self._patience.cancel()
-            self._patience = None
         self.links.unknown.pop(self, None)
 
     def connection_lost(self, error: Exception | None) -> None:

@@ -40,7 +40,6 @@ class Transfer:
     directory: Path
     files: list[str]
     since_s: float
-    began: bool = False
 
 
 class Snapshotter:

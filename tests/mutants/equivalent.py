@@ -135,8 +135,16 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
         ),
     ): "no follower reads the index of Behind",
     (
+        "quorum/image_watch.py",
+        "- if found is None or found[0][:1] == NO_OP:\n+ if found is None or found[0][:2] == NO_OP:",
+    ): "a no-op entry is that one byte",
+    (
         "quorum/messages.py",
         "- FRAME_BYTES_MAX: Final = 16 * 1024 * 1024\n+ FRAME_BYTES_MAX: Final = 16 * 1024 * 1025",
+    ): "the value of a bound",
+    (
+        "quorum/messages.py",
+        "- FRAME_BYTES_MAX: Final = 16 * 1024 * 1024\n+ FRAME_BYTES_MAX: Final = 16 * 1025 * 1024",
     ): "the value of a bound",
     (
         "quorum/port.py",
@@ -146,6 +154,13 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
         "quorum/raft_log.py",
         "- if self._clock() > until_s:\n+ if self._clock() >= until_s:",
     ): "the same but at one instant: a slice of applied entries ends a nanosecond earlier",
+    (
+        "quorum/snapshotter.py",
+        (
+            "- wanted = self._wanted and (bool(self._waiting) or since_failure_s >= WANTED_AGAIN_S)\n"
+            "+ wanted = self._wanted and (bool(self._waiting) or since_failure_s > WANTED_AGAIN_S)"
+        ),
+    ): "the same but at one instant",
     (
         "snapshots/reader.py",
         (

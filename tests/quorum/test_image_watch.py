@@ -96,6 +96,7 @@ def test_a_follower_that_differs_stops_and_comes_back_by_a_snapshot(
     advance(rig, 1, 2 * EVERY)
     assert not bad(rig)
     assert same_images(rig)
+    assert "snapshot_refused" not in dict(logs[node]), "what it installed is sound"
 
 
 def test_a_leader_that_differs_steps_down_and_answers_nothing_of_its_image(rig: Rig) -> None:
@@ -390,3 +391,6 @@ def test_reports_in_one_message_are_bounded(rig: Rig) -> None:
     ack = rig.take(3, 1, Ack)
     assert ack.report == (last, b"d" * 16)
     assert [version for version, _ in ack.earlier] == list(range(last - EARLIER_MAX, last))
+    rig.heartbeat(1)
+    rig.deliver(1, 3)
+    assert not rig.take(3, 1, Ack).earlier, "each is said once"

@@ -217,6 +217,9 @@ def leader_of(rig: Rig) -> int:
 
 
 def test_the_first_violation_of_a_leadership_hands_it_over_and_no_second_within_the_hour(three: Rig) -> None:
+    three.wait(2 * YIELD_PERIOD_S)  # the machine has been up for longer
+    three.settle()
+    three.elect(1)
     violate(three, 1)
     hand_over(three)
     second = leader_of(three)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from fencepost.quorum.journal import NO_OP, SLICE_MAX, Journal
 from fencepost.records.invariant import InvariantViolation
 from fencepost.records.types import LogIndex, Term
+from fencepost.snapshots.reader import JOURNAL_KEY
 from fencepost.snapshots.store import Store
 from fencepost.snapshots.sums import StoreDamaged
 from tests.examples import examples
@@ -56,6 +57,13 @@ def test_what_must_not_happen_halts(store: Store, act: object, claim: str) -> No
     journal = filled(store, 5, commit=3)
     with pytest.raises(InvariantViolation, match=claim):
         act(journal)  # type: ignore[operator]
+
+
+def test_an_entry_that_is_only_on_disk_is_not_written_over(store: Store) -> None:
+    journal = filled(store, 5)
+    store.txn.put(JOURNAL_KEY.pack(9), b"of another journal", db=store.journal_db)
+    with pytest.raises(InvariantViolation, match="the journal on disk ends after the entry to append"):
+        journal.add(b"\0", 6, 1)
 
 
 def test_a_cut_just_above_the_commit_index_is_allowed(store: Store) -> None:

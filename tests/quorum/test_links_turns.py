@@ -8,6 +8,8 @@ import pytest
 
 import fencepost.quorum.links
 from fencepost.quorum.links import TURN_S, Links, _Framed
+from tests.ports import free_port
+from tests.quorum.test_links import ONE, TWO, Node, running
 from tests.wire.test_listener import Wire
 
 FRAMES = 7
@@ -65,3 +67,25 @@ def test_a_connection_that_is_lost_takes_no_more_frames() -> None:
         assert slow.taken == [0, 1]
 
     asyncio.run(asyncio.wait_for(story(), 10))
+
+
+def test_a_peer_that_was_seen_is_dialled_once_without_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be gone again by then: further attempts wait as before."""
+    seen: list[bool] = []
+
+    async def story() -> None:
+        one = Node(ONE, {ONE: free_port(), TWO: free_port()})
+
+        async def refused(*_: object) -> None:
+            seen.append(one.links._seen[TWO].is_set())
+            one.links._seen[TWO].set()
+            await asyncio.sleep(0)
+            raise ConnectionRefusedError
+
+        monkeypatch.setattr(fencepost.quorum.links, "dial", refused)
+        async with running(one):
+            while len(seen) < 3:
+                await asyncio.sleep(0)
+
+    asyncio.run(asyncio.wait_for(story(), 10))
+    assert seen == [False, False, False]

@@ -10,6 +10,7 @@ import pytest
 import fencepost.quorum.draft
 import fencepost.quorum.proposer
 import fencepost.quorum.snapshotter
+from fencepost.quorum.linger import Linger
 from fencepost.quorum.messages import AppendEntries, NewerTerm
 from fencepost.quorum.proposer import OUTCOME_WAIT_S, PATIENCE_S
 from fencepost.quorum.raft_log import FOLLOWER
@@ -351,3 +352,14 @@ def test_entries_leave_before_the_leaders_own_flush(three: Rig) -> None:
     three.allocate(1)
     three.step(1)
     assert unflushed == [(True, True), (True, True)]
+
+
+def test_who_was_answered_is_expected_again_from_the_first_entry_on(
+    make_rig: MakeRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected: list[int] = []
+    monkeypatch.setattr(Linger, "expect", lambda _, count, *__: expected.append(count))
+    rig = make_rig(1)
+    rig.elect(1)
+    rig.register(1)
+    assert set(expected) == {1}, "each entry answered one request"

@@ -9,7 +9,7 @@ from fencepost.quorum.messages import AppendEntries, RequestVote
 from fencepost.quorum.raft_log import CANDIDATE, FOLLOWER, LEADER, RANK_JITTER_S, RANK_STEP_S, RETRY_S
 from fencepost.records.entry import ENTRY_BYTES_MAX
 from fencepost.records.invariant import InvariantViolation
-from fencepost.records.types import NodeId
+from fencepost.records.types import LogIndex, NodeId
 from tests.quorum.conftest import MakeRig
 from tests.quorum.rig import Rig
 from tests.quorum.test_messages import entry_of
@@ -121,6 +121,12 @@ def test_nobody_campaigns_who_is_connected_to_nobody(make_rig: MakeRig) -> None:
     rig = make_rig(3, connected=False)
     rig.campaign(1)
     assert rig[1].raft.role == FOLLOWER
+
+
+def test_a_committed_entry_that_is_gone_halts(three: Rig) -> None:
+    three[2].raft._SyncObj__raftCommitIndex = LogIndex(three[2].journal.last_index + 1)
+    with pytest.raises(InvariantViolation, match="is not in the journal"):
+        three.turn(2)
 
 
 # -- votes -------------------------------------------------------------------------------------------------
