@@ -323,7 +323,8 @@ def _shift_sides(log: Log) -> None:
         content = file.read_bytes()
         entries = [ABORTED.unpack_from(content, at) for at in range(0, len(content), ABORTED.size)]
         for first, by in log.shifts:
-            entries = [_shifted(entry, first, by) for entry in entries]
+            # With a marker that was taken out its entry goes, or another marker would have its place.
+            entries = [_shifted(each, first, by) for each in entries if not first + by <= each[3] < first]
         moved = b"".join(ABORTED.pack(*entry) for entry in entries)
         if moved != content:
             write_anew(file, moved)
