@@ -1,23 +1,15 @@
 """Transaction indexes and producer snapshots held against the log beside them."""
 
-from collections.abc import Callable
-
 import pytest
 
 from tests.audit.walks.feed import said
 from tests.audit.walks.logs import PRODUCER
-from tests.audit.walks.test_pairs import Make, kafka
+from tests.audit.walks.named import Cases
+from tests.audit.walks.test_pairs import kafka
 from tests.audit.walks.transactions import Cluster, paired
 
-CASES: dict[str, tuple[Make, list[str]]] = {}
-
-
-def case(*expected: str) -> Callable[[Make], Make]:
-    def add(make: Make) -> Make:
-        CASES[make.__name__.replace("_", "-")] = (make, sorted(expected))
-        return make
-
-    return add
+CASES: Cases[Cluster] = Cases()
+case = CASES.case
 
 
 def with_index(*entries: tuple[int, int]) -> Cluster:

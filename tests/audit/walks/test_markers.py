@@ -7,18 +7,12 @@ import pytest
 from fencepost.audit.walks.columns import FLAG_COMPACTED, FLAG_OPAQUE
 from tests.audit.walks.feed import Row, said
 from tests.audit.walks.logs import PRODUCER
-from tests.audit.walks.test_pairs import Make, kafka, ours
+from tests.audit.walks.named import Cases
+from tests.audit.walks.test_pairs import kafka, ours
 from tests.audit.walks.transactions import Cluster, paired
 
-CASES: dict[str, tuple[Make, list[str]]] = {}
-
-
-def case(*expected: str) -> Callable[[Make], Make]:
-    def add(make: Make) -> Make:
-        CASES[make.__name__.replace("_", "-")] = (make, sorted(expected))
-        return make
-
-    return add
+CASES: Cases[Cluster] = Cases()
+case = CASES.case
 
 
 # Where the coordinator's log was compacted

@@ -1,6 +1,5 @@
 """Markers against data and decisions: each fault is one finding, and what is sound is none."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,18 +8,11 @@ from hypothesis import strategies as st
 
 from fencepost.audit.walks.columns import FLAG_COMPACTED, FLAG_UNCOMMITTED
 from tests.audit.walks.feed import in_order, said
+from tests.audit.walks.named import Cases
 from tests.audit.walks.transactions import Cluster, paired
 
-Make = Callable[[], Cluster]
-CASES: dict[str, tuple[Make, list[str]]] = {}
-
-
-def case(*expected: str) -> Callable[[Make], Make]:
-    def add(make: Make) -> Make:
-        CASES[make.__name__.replace("_", "-")] = (make, sorted(expected))
-        return make
-
-    return add
+CASES: Cases[Cluster] = Cases()
+case = CASES.case
 
 
 def kafka(*outcomes: str, bumps: bool = False, **context: Any) -> Cluster:

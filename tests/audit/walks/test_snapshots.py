@@ -1,24 +1,15 @@
 """Producer snapshots held against the batches before them, of producers that have no transactions too."""
 
-from collections.abc import Callable
-
 import pytest
 
 from fencepost.audit.walks.columns import FLAG_COMPACTED, FLAG_DISPLACED, FLAG_HOLE, FLAG_OPAQUE
 from fencepost.audit.walks.snapshots import SNAPSHOTS
 from tests.audit.walks.feed import Row, feed, said
+from tests.audit.walks.named import Cases
 
 BEGAN_MS = 1_700_000_000_000
-Make = Callable[[], "State"]
-CASES: dict[str, tuple[Make, list[str]]] = {}
-
-
-def case(*expected: str) -> Callable[[Make], Make]:
-    def add(make: Make) -> Make:
-        CASES[make.__name__.replace("_", "-")] = (make, sorted(expected))
-        return make
-
-    return add
+CASES: Cases["State"] = Cases()
+case = CASES.case
 
 
 class State:

@@ -8,20 +8,13 @@ from fencepost.audit.walks.story import CLOCK_GRACE_MS
 from tests.audit.walks.chain import STATES, Chain, audited
 from tests.audit.walks.copies import BEGAN_MS, Directory, judged
 from tests.audit.walks.feed import Row, said
+from tests.audit.walks.named import Cases
 from tests.audit.walks.transactions import Cluster
 
 ORDERS = "/n1/orders-0"
 STATES_3 = f"/n1/{STATES}-3"
-Make = Callable[[], Chain]
-CASES: dict[str, tuple[Make, list[str]]] = {}
-
-
-def case(*expected: str) -> Callable[[Make], Make]:
-    def add(make: Make) -> Make:
-        CASES[make.__name__.replace("_", "-")] = (make, sorted(expected))
-        return make
-
-    return add
+CASES: Cases[Chain] = Cases()
+case = CASES.case
 
 
 def elected(
