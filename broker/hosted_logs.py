@@ -27,9 +27,9 @@ from uuid import UUID
 
 from crc32c import crc32c
 
-from fencepost.broker.log.checkpoints import replace_file, sync_path
 from fencepost.records.named_errors import named
 from fencepost.settings.node_identity import id_text, parse_id
+from fencepost.snapshots.flushes import replace_file, sync_path
 
 HOSTED_LOGS: Final = "hosted-logs"
 PAST_LINES_MAX: Final = 1_000  # beside as many as there are logs

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from fencepost.broker.log.checkpoints import PARTITION_FILE, load_topic_id, sync_path
+from fencepost.broker.log.checkpoints import PARTITION_FILE, load_topic_id
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Log
 from fencepost.settings.meta_properties import META_PROPERTIES
+from fencepost.snapshots.flushes import sync_path
 
 DELETED_SUFFIX: Final = "-delete"
 

@@ -23,11 +23,11 @@ from structlog.typing import FilteringBoundLogger
 
 from fencepost.broker.log.scrub import Pace, Part
 from fencepost.broker.log.segment import Segment
-from fencepost.broker.log.segment_sums import sums_path
 from fencepost.broker.off_loop import off_loop
 from fencepost.broker.partition import Partition
 from fencepost.broker.partitions import Partitions
 from fencepost.records.invariant import CorruptData
+from fencepost.snapshots.checksums import sums_path
 
 ROUND_PAUSE_S: Final = 3600.0
 RECOVERY_POLL_S: Final = 0.1  # while logs are opened at the start

@@ -33,3 +33,26 @@ def write_flushed(path: Path, content: bytes) -> None:
         file.write(content)
         file.flush()
         flush(file.fileno(), path)
+
+
+def replace_file(path: Path, content: bytes, *, durable: bool = False) -> None:
+    """Put new content in place of a file's old one: a reader sees the one or the other."""
+    replacement = path.with_name(f"{path.name}.tmp")
+    with naming(replacement), replacement.open("wb") as file:
+        file.write(content)
+        file.flush()
+        if durable:
+            os.fsync(file.fileno())
+    replacement.replace(path)
+    if durable:
+        sync_path(path.parent)
+
+
+def sync_path(path: Path) -> None:
+    """Flush a file, or the names in a directory, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with naming(path):
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -5,7 +5,6 @@ Source   Kafka LeaderEpochFileCache, LeaderEpochCheckpointFile, PartitionMetadat
 
 import base64
 import binascii
-import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
@@ -15,8 +14,8 @@ from uuid import UUID
 
 from fencepost.broker.log.shapes import NO_EPOCH, NO_OFFSET, EpochEnd
 from fencepost.records.invariant import CorruptData
-from fencepost.records.named_errors import naming
 from fencepost.records.types import Offset, Term
+from fencepost.snapshots.flushes import replace_file
 
 EPOCHS_FILE: Final = "leader-epoch-checkpoint"
 PARTITION_FILE: Final = "partition.metadata"
@@ -151,26 +150,3 @@ def save_topic_id(directory: Path, topic_id: UUID) -> None:
     """Write the file partition.metadata, durably."""
     text = base64.urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode("ascii")
     replace_file(directory / PARTITION_FILE, f"version: 0\ntopic_id: {text}\n".encode(), durable=True)
-
-
-def replace_file(path: Path, content: bytes, *, durable: bool = False) -> None:
-    """Put new content in place of a file's old one: a reader sees the one or the other."""
-    replacement = path.with_name(f"{path.name}.tmp")
-    with naming(replacement), replacement.open("wb") as file:
-        file.write(content)
-        file.flush()
-        if durable:
-            os.fsync(file.fileno())
-    replacement.replace(path)
-    if durable:
-        sync_path(path.parent)
-
-
-def sync_path(path: Path) -> None:
-    """Flush a file, or the names in a directory, to the disk."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        with naming(path):
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -13,7 +13,6 @@ Source      Kafka LogCleanerManager (cleanableOffsets, maxCompactionDelay), LogT
 from itertools import pairwise
 from typing import NamedTuple
 
-from fencepost.broker.log.checkpoints import sync_path
 from fencepost.broker.log.cleaner import Dirty, Group
 from fencepost.broker.log.durability import Durability
 from fencepost.broker.log.recovery import Recovered
@@ -24,6 +23,7 @@ from fencepost.broker.log.shapes import LogConfig
 from fencepost.broker.log.swaps import SWAP, keep_swap_sums, rename_files
 from fencepost.records.invariant import invariant
 from fencepost.records.types import Offset
+from fencepost.snapshots.flushes import sync_path
 
 
 class Dirt(NamedTuple):

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from fencepost.broker.log.checkpoints import replace_file
 from fencepost.records.types import Offset
+from fencepost.snapshots.flushes import replace_file
 from fencepost.snapshots.segments import LOG_START, list_segments
 
 CLEANED_FILE: Final = "cleaned.metadata"

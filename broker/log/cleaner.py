@@ -13,14 +13,12 @@ from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from fencepost.broker.log.checkpoints import LeaderEpochs, sync_path
+from fencepost.broker.log.checkpoints import LeaderEpochs
 from fencepost.broker.log.cleaned_end import load_cleaned_end, save_cleaned_end
 from fencepost.broker.log.compaction import KEYS_MAX, NOTHING, AbortedRanges, Compaction, LastOffsets
-from fencepost.broker.log.file_sums import NOT_SUMMED
 from fencepost.broker.log.producer_state import Ended, Producer
 from fencepost.broker.log.read_ahead import ReadAhead
 from fencepost.broker.log.segment import RELATIVE_OFFSET_MAX, Segment, header_placed
-from fencepost.broker.log.segment_sums import SegmentSums, load_sums
 from fencepost.broker.log.shapes import LogConfig
 from fencepost.broker.log.swaps import (
     CLEANED,
@@ -34,6 +32,9 @@ from fencepost.broker.log.unchecked import Known, sound_header
 from fencepost.records.batch import BatchHeader, batch_header
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset, ProducerId
+from fencepost.snapshots.checksums import SegmentSums, load_sums
+from fencepost.snapshots.file_sums import NOT_SUMMED
+from fencepost.snapshots.flushes import sync_path
 
 WRITE_BYTES: Final = 256 * 1024  # kept batches are written so many bytes at a time
 

@@ -19,7 +19,6 @@ from typing import Final
 from crc32c import crc32c
 
 from fencepost.broker.log.segment import Segment
-from fencepost.broker.log.segment_sums import load_sums
 from fencepost.records.batch import BATCH_BYTES_MAX, batch_header
 from fencepost.records.batch_layout import (
     CHECKED_AT,
@@ -33,6 +32,7 @@ from fencepost.records.batch_layout import (
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset
 from fencepost.records.whole_batches import first_whole, whole_from
+from fencepost.snapshots.checksums import load_sums
 
 _BASE_OFFSET: Final = field("base_offset")
 _CRC: Final = fields_of("crc")

@@ -21,21 +21,16 @@ from typing import Final
 
 from crc32c import crc32c
 
-from fencepost.broker.log.checkpoints import EPOCHS_FILE, replace_file, sync_path
+from fencepost.broker.log.checkpoints import EPOCHS_FILE
 from fencepost.broker.log.producer_snapshot import encode_producers, snapshot_path
 from fencepost.broker.log.producer_state import Producer
 from fencepost.broker.log.recovery import Recovered
 from fencepost.broker.log.segment import SUFFIXES, Segment
-from fencepost.broker.log.segment_sums import (
-    Extent,
-    Owner,
-    forget_sums,
-    is_summed,
-    note_snapshot,
-    sum_segment,
-)
+from fencepost.broker.log.segment_sums import Extent, is_summed, note_snapshot, sum_segment
 from fencepost.records.named_errors import naming
 from fencepost.records.types import Offset, ProducerId
+from fencepost.snapshots.checksums import Owner, forget_sums
+from fencepost.snapshots.flushes import replace_file, sync_path
 from fencepost.wire.descriptors import is_exhausted
 
 SNAPSHOT_EVERY_BYTES: Final = 64 * 1024 * 1024

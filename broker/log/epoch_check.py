@@ -15,10 +15,10 @@ from typing import Final, NamedTuple
 from fencepost.broker.log.checkpoints import EPOCHS_FILE, LeaderEpochs
 from fencepost.broker.log.log_starts import read_starts
 from fencepost.broker.log.segment import Placed, Segment
-from fencepost.broker.log.segment_sums import is_as_summed, load_sums
 from fencepost.broker.log.shapes import NO_EPOCH
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset
+from fencepost.snapshots.checksums import is_as_summed, load_sums
 
 LINES_MAX: Final = 1_000
 """Of the file that are checked, the newest: 0.1 ms each."""

@@ -12,9 +12,9 @@ from pathlib import Path
 from uuid import UUID
 
 from fencepost.broker.log.damage import Damage, DamagedLog
-from fencepost.broker.log.file_sums import NOT_SUMMED
 from fencepost.broker.log.segment import Segment
-from fencepost.broker.log.segment_sums import Owner, is_as_summed, read_content, sums_path
+from fencepost.snapshots.checksums import Owner, is_as_summed, read_content, sums_path
+from fencepost.snapshots.file_sums import NOT_SUMMED
 
 
 def owner_of(directory: Path, topic_id: UUID | None) -> Owner | None:

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from fencepost.broker.log.file_sums import NOT_SUMMED, read_sum
 from fencepost.records.named_errors import naming
+from fencepost.snapshots.file_sums import NOT_SUMMED, read_sum
 
 OFFSET_ENTRY: Final = struct.Struct(">ii")
 TIME_ENTRY: Final = struct.Struct(">qi")

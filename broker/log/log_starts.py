@@ -22,9 +22,9 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from fencepost.broker.log.checkpoints import replace_file
 from fencepost.broker.log.offset_checkpoint import decode_offsets, encode_offsets
 from fencepost.records.types import Offset
+from fencepost.snapshots.flushes import replace_file
 from fencepost.snapshots.segments import LOG_START
 
 LOG_STARTS: Final = "log-start-offset-checkpoint"

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from fencepost.broker.log.checkpoints import replace_file
 from fencepost.records.types import Offset
+from fencepost.snapshots.flushes import replace_file
 
 CLEANER_FILE: Final = "cleaner-offset-checkpoint"
 """Up to where each compacted log of the directory is clean."""

@@ -14,7 +14,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from uuid import UUID
 
-from fencepost.broker.log.checkpoints import sync_path
 from fencepost.broker.log.cleanable import Cleanable
 from fencepost.broker.log.durability import Durability
 from fencepost.broker.log.recovery import make_log, recover
@@ -39,6 +38,7 @@ from fencepost.records.batch import BatchHeader, Buffer, batch_header
 from fencepost.records.end_marker import EndMarker, encode_end_marker
 from fencepost.records.invariant import invariant
 from fencepost.records.types import ImageVersion, Offset, ProducerId, Term
+from fencepost.snapshots.flushes import sync_path
 from fencepost.snapshots.segments import LOG_START
 from fencepost.wire.descriptors import is_exhausted
 

@@ -19,9 +19,7 @@ from crc32c import crc32c
 
 from fencepost.broker.log.checkpoints import LeaderEpochs
 from fencepost.broker.log.damage import Damage
-from fencepost.broker.log.file_sums import NOT_SUMMED, read_sum
 from fencepost.broker.log.segment import Segment
-from fencepost.broker.log.segment_sums import load_sums
 from fencepost.records.batch import BATCH_BYTES_MAX, checked_header
 from fencepost.records.batch_layout import (
     AT,
@@ -37,6 +35,8 @@ from fencepost.records.invariant import CorruptData
 from fencepost.records.named_errors import naming
 from fencepost.records.types import Offset
 from fencepost.records.whole_batches import first_whole
+from fencepost.snapshots.checksums import load_sums
+from fencepost.snapshots.file_sums import NOT_SUMMED, read_sum
 
 _LEADER_EPOCH: Final = field("leader_epoch")
 

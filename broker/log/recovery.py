@@ -20,12 +20,7 @@ from pathlib import Path
 from uuid import UUID
 
 from fencepost.broker.log import segment_sums
-from fencepost.broker.log.checkpoints import (
-    LeaderEpochs,
-    load_topic_id,
-    save_topic_id,
-    sync_path,
-)
+from fencepost.broker.log.checkpoints import LeaderEpochs, load_topic_id, save_topic_id
 from fencepost.broker.log.cleaned_end import load_cleaned_end, mend_cleaned_end
 from fencepost.broker.log.damage import Damage, DamagedLog, damage_at, missing, too_short
 from fencepost.broker.log.epoch_check import difference, read_epochs
@@ -34,13 +29,15 @@ from fencepost.broker.log.producer_snapshot import decode_producers, snapshot_pa
 from fencepost.broker.log.producer_state import Producer, ProducerStates
 from fencepost.broker.log.read_ahead import ReadAhead
 from fencepost.broker.log.segment import SUFFIXES, Segment, header_placed
-from fencepost.broker.log.segment_sums import Owner
 from fencepost.broker.log.swaps import finish_swaps
 from fencepost.broker.log.unchecked import header_in_place, mark_unchecked
 from fencepost.records.batch import BatchHeader, decode_batch
 from fencepost.records.end_marker import end_marker
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset, ProducerId
+from fencepost.snapshots import checksums
+from fencepost.snapshots.checksums import Owner
+from fencepost.snapshots.flushes import sync_path
 from fencepost.snapshots.segments import LOG_START, list_segments
 
 _Table = dict[ProducerId, Producer]
@@ -167,7 +164,7 @@ def _open_segments(log: Recovered) -> None:
     log.durable_end = point
     mark_unchecked(log.segments, point, read_from)
     for segment in _from(log.segments, point):
-        if segment_sums.changed_index(segment.path, segment_sums.load_sums(segment.path)):
+        if segment_sums.changed_index(segment.path, checksums.load_sums(segment.path)):
             segment_sums.end_indexes(segment.path, segment.extent().sums)  # a lost snapshot summed more
 
 
@@ -211,7 +208,7 @@ def _tidy(log: Recovered) -> None:
     lost = lost_segment(log.directory)
     if lost is not None and not log.machine_went_down:
         raise DamagedLog(lost)
-    for suffix in (*SUFFIXES[1:], segment_sums.SUFFIX):
+    for suffix in (*SUFFIXES[1:], checksums.SUFFIX):
         for path in log.directory.glob(f"*{suffix}"):
             if not path.with_suffix(".log").exists():
                 path.unlink()
@@ -269,7 +266,7 @@ def _first_senseless(log: Recovered, point: Offset) -> Offset | None:
 
 
 def _not_as_summed(segment: Segment) -> str | None:
-    suffix = segment_sums.changed_index(segment.path, segment_sums.load_sums(segment.path))
+    suffix = segment_sums.changed_index(segment.path, checksums.load_sums(segment.path))
     return None if suffix is None else f"{suffix} is not as it was written"
 
 

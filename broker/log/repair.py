@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from fencepost.broker.log.checkpoints import LeaderEpochs, load_topic_id, sync_path
+from fencepost.broker.log.checkpoints import LeaderEpochs, load_topic_id
 from fencepost.broker.log.cleaned_end import load_cleaned_end, read_cleaned_end
 from fencepost.broker.log.damage import Damage, damage_at, missing, too_short, whole_batches
 from fencepost.broker.log.epoch_check import difference
@@ -23,13 +23,14 @@ from fencepost.broker.log.put_back import Changed, proven
 from fencepost.broker.log.read_ahead import ReadAhead
 from fencepost.broker.log.recovery import lost_segment
 from fencepost.broker.log.segment import SUFFIXES, Segment
-from fencepost.broker.log.segment_sums import SUFFIX as SUMS
-from fencepost.broker.log.segment_sums import Owner, forget_sums, is_as_summed, load_sums
 from fencepost.broker.log.side_files import changed_side_files
 from fencepost.broker.log.swaps import changed_swaps
 from fencepost.broker.log.unchecked import header_in_place
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset, Term
+from fencepost.snapshots.checksums import SUFFIX as SUMS
+from fencepost.snapshots.checksums import Owner, forget_sums, is_as_summed, load_sums
+from fencepost.snapshots.flushes import sync_path
 from fencepost.snapshots.segments import LOG_START, list_segments
 
 _INDEXES: Final = SUFFIXES[1:]

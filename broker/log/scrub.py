@@ -18,14 +18,15 @@ from fencepost.broker.log.checkpoints import LeaderEpochs
 from fencepost.broker.log.cleaned_end import load_cleaned_end
 from fencepost.broker.log.damage import Damage, DamagedLog
 from fencepost.broker.log.durability import Durability
-from fencepost.broker.log.file_sums import NOT_SUMMED, Summed
 from fencepost.broker.log.foreign import require_own
 from fencepost.broker.log.read_ahead import ReadAhead
 from fencepost.broker.log.recovery import Recovered
 from fencepost.broker.log.segment import Segment
-from fencepost.broker.log.segment_sums import changed_index, is_as_summed, load_sums, sums_path
+from fencepost.broker.log.segment_sums import changed_index
 from fencepost.broker.log.unchecked import Known, sound_header
 from fencepost.records.invariant import CorruptData
+from fencepost.snapshots.checksums import is_as_summed, load_sums, sums_path
+from fencepost.snapshots.file_sums import NOT_SUMMED, Summed
 
 Pace = Callable[[int], None]
 """Called after so many bytes were read: it may wait, and ends the scrub with an exception of its own."""

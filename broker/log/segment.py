@@ -16,18 +16,19 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from fencepost.broker.log.aborted import AbortedIndex
-from fencepost.broker.log.checkpoints import sync_path
-from fencepost.broker.log.file_sums import NOT_SUMMED
 from fencepost.broker.log.index_file import INDEX_SUFFIXES, OFFSET_ENTRY, TIME_ENTRY, IndexFile
 from fencepost.broker.log.open_files import OPEN_FILES
 from fencepost.broker.log.producer_state import Ended
-from fencepost.broker.log.segment_sums import Extent, SegmentSums, forget_sums, load_sums, sums_path
+from fencepost.broker.log.segment_sums import Extent
 from fencepost.broker.log.shapes import NO_TIMESTAMP
 from fencepost.records.batch import BatchHeader, Buffer
 from fencepost.records.batch_layout import HEADER_BYTES, LENGTH_COUNTS_FROM, field, fields_of
 from fencepost.records.invariant import CorruptData, invariant
 from fencepost.records.named_errors import named
 from fencepost.records.types import Offset, Term
+from fencepost.snapshots.checksums import SegmentSums, forget_sums, load_sums, sums_path
+from fencepost.snapshots.file_sums import NOT_SUMMED
+from fencepost.snapshots.flushes import sync_path
 
 SUFFIXES: Final = (".log", *INDEX_SUFFIXES)
 RELATIVE_OFFSET_MAX: Final = 2**31 - 1

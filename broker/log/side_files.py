@@ -14,16 +14,10 @@ from fencepost.broker.log.checkpoints import EPOCHS_FILE, LeaderEpochs
 from fencepost.broker.log.epoch_check import difference
 from fencepost.broker.log.producer_snapshot import decode_producers, snapshot_path, snapshots_in
 from fencepost.broker.log.segment import Segment
-from fencepost.broker.log.segment_sums import (
-    MADE_AGAIN,
-    changed_index,
-    is_other_snapshot,
-    is_torn,
-    load_sums,
-    sums_path,
-)
+from fencepost.broker.log.segment_sums import changed_index, is_other_snapshot
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset
+from fencepost.snapshots.checksums import MADE_AGAIN, is_torn, load_sums, sums_path
 
 
 def changed_side_files(

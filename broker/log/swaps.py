@@ -16,9 +16,10 @@ Source      Kafka LocalLog.replaceSegments, LogLoader; its loader reads these na
 from pathlib import Path
 from typing import Final
 
-from fencepost.broker.log.checkpoints import sync_path
 from fencepost.broker.log.segment import Segment, segment_files
-from fencepost.broker.log.segment_sums import (
+from fencepost.records.invariant import CorruptData
+from fencepost.records.types import Offset
+from fencepost.snapshots.checksums import (
     NOTHING,
     SUFFIX,
     Content,
@@ -30,8 +31,7 @@ from fencepost.broker.log.segment_sums import (
     sums_path,
     write_content,
 )
-from fencepost.records.invariant import CorruptData
-from fencepost.records.types import Offset
+from fencepost.snapshots.flushes import sync_path
 
 CLEANED: Final = ".cleaned"
 SWAP: Final = ".swap"

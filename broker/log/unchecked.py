@@ -18,11 +18,12 @@ from crc32c import crc32c
 from fencepost.broker.log.checkpoints import LeaderEpochs
 from fencepost.broker.log.damage import Damage, DamagedLog
 from fencepost.broker.log.segment import Segment
-from fencepost.broker.log.segment_sums import COMPARED_BYTES_MAX, load_sums
+from fencepost.broker.log.segment_sums import COMPARED_BYTES_MAX
 from fencepost.records.batch import BatchHeader, Buffer, checked_header
 from fencepost.records.batch_layout import CHECKED_AT, HEADER_BYTES, LENGTH_COUNTS_FROM, MAGIC, fields_of
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset, Term
+from fencepost.snapshots.checksums import load_sums
 
 CHECKED_AT_ONCE_BYTES: Final = 256 * 1024
 """Of unchecked batches that are read for one row of a response, but for a larger first one: 1.5 ms of CPU, if

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from fencepost.broker import log_scrub
-from fencepost.broker.log import file_sums
 from fencepost.broker.log.scrub import Pace, Part, Scrubbable
 from fencepost.broker.log_scrub import BYTES_PER_S, SLICE_BYTES, LogScrub, ScrubPace, ScrubStopped
 from fencepost.broker.partition import Partition
 from fencepost.controller.errors import ErrorCode
 from fencepost.records.invariant import CorruptData
+from fencepost.snapshots import file_sums
 from fencepost.wire.k02_list_offsets import LIST_OFFSETS, ListOffsets, OffsetQuery
 from tests.broker.batches import TOPIC, batch, fetch, produce
 from tests.broker.data_stage import HERE, fetched, hosting, produced

@@ -11,9 +11,9 @@ import pytest
 
 from fencepost.broker.log import segment_sums
 from fencepost.broker.log.partition_log import PartitionLog
-from fencepost.broker.log.segment_sums import SUFFIX
 from fencepost.controller.errors import ErrorCode
 from fencepost.controller.topics import TopicConfig
+from fencepost.snapshots.checksums import SUFFIX
 from fencepost.snapshots.clean_shutdown import CLEAN_SHUTDOWN_FILE
 from fencepost.wire.k32_describe_configs import DESCRIBE_CONFIGS, DescribeConfigsAnswer
 from fencepost.wire.limited_log import LINES_MAX

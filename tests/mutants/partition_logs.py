@@ -209,7 +209,7 @@ PARTITION_LOGS: Final = (
     Mutant(
         "sums-forgotten-after-the-cut",
         "no crash leaves sums of bytes that were cut",
-        "broker/log/segment_sums.py",
+        "snapshots/checksums.py",
         "        sync_path(segment.parent)\n",
         "        pass\n",
         (
@@ -248,7 +248,7 @@ PARTITION_LOGS: Final = (
         "sums-left-when-the-newest-snapshot-is-lost",
         "indexes that were written again are summed again",
         "broker/log/recovery.py",
-        "        if segment_sums.changed_index(segment.path, segment_sums.load_sums(segment.path)):",
+        "        if segment_sums.changed_index(segment.path, checksums.load_sums(segment.path)):",
         "        if False:",
         (STALE + "test_a_newest_snapshot_that_is_lost_leaves_no_stale_sums",),
     ),

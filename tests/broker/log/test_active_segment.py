@@ -6,13 +6,14 @@ import pytest
 
 from fencepost.broker.log import segment_sums
 from fencepost.broker.log.damage import DamagedLog
-from fencepost.broker.log.file_sums import Summed
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.broker.log.repair import cut, inspect
-from fencepost.broker.log.segment_sums import is_summed, load_sums, save_sums
+from fencepost.broker.log.segment_sums import is_summed, save_sums
 from fencepost.broker.log.shapes import LogConfig
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Term
+from fencepost.snapshots.checksums import load_sums
+from fencepost.snapshots.file_sums import Summed
 from tests.broker.log.builders import NOW_MS, batch, open_log
 from tests.broker.log.sums import everything, opened, scrub, segments
 from tests.broker.log.test_recovery import transactions

@@ -12,9 +12,9 @@ from fencepost.broker.log.log_starts import LogStarts
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.broker.log.repair import cut, inspect
 from fencepost.broker.log.segment import Segment
-from fencepost.broker.log.segment_sums import SUFFIX as SUMS
 from fencepost.broker.log.shapes import LogConfig
 from fencepost.records.types import Offset, Term
+from fencepost.snapshots.checksums import SUFFIX as SUMS
 from tests.broker.log.builders import (
     NOW_MS,
     UNVERIFIED,

@@ -16,15 +16,16 @@ from fencepost.broker.log.cleanable import Dirt
 from fencepost.broker.log.cleaned_end import CLEANED_FILE, COPY
 from fencepost.broker.log.cleaner import Cleaned, CleanerPass
 from fencepost.broker.log.damage import DamagedLog
-from fencepost.broker.log.file_sums import Summed
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.broker.log.repair import inspect
 from fencepost.broker.log.segment import Segment
-from fencepost.broker.log.segment_sums import SegmentSums, is_summed, save_sums
+from fencepost.broker.log.segment_sums import is_summed, save_sums
 from fencepost.broker.log.shapes import LogConfig
 from fencepost.records.batch import batch_header, checked_header
 from fencepost.records.batch_builder import BatchBuilder
 from fencepost.records.types import Offset
+from fencepost.snapshots.checksums import SegmentSums
+from fencepost.snapshots.file_sums import Summed
 from tests.broker.log.builders import NOW_MS, append, crash, end_transaction, open_log, read_all
 from tests.broker.log.test_compaction import DAY_MS, known, last_values, rebuilt
 from tests.broker.log.test_compaction import read as records_of

@@ -7,13 +7,14 @@ import pytest
 from crc32c import crc32c
 
 from fencepost.broker.log.cleaner import CleanerPass
-from fencepost.broker.log.file_sums import Summed
 from fencepost.broker.log.partition_log import PartitionLog
-from fencepost.broker.log.segment_sums import NOTHING, save_sums
+from fencepost.broker.log.segment_sums import save_sums
 from fencepost.records.batch import batch_header
 from fencepost.records.batch_layout import AT, CHECKED_AT, size_at
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset
+from fencepost.snapshots.checksums import NOTHING
+from fencepost.snapshots.file_sums import Summed
 from tests.broker.log.builders import NOW_MS, open_log, read_all
 from tests.broker.log.test_cleaner import CONFIG, clean, play
 from tests.broker.log.test_open_files import open_under

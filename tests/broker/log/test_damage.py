@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from fencepost.broker.log import repair
-from fencepost.broker.log.checkpoints import sync_path
 from fencepost.broker.log.damage import DamagedLog
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.broker.log.repair import cut, inspect
+from fencepost.snapshots.flushes import sync_path
 from tests.broker.log.builders import NOW_MS, UNVERIFIED, append, batch, contents, open_log, patched, read_all
 from tests.broker.log.test_recovery import SMALL, start
 from tests.together import table

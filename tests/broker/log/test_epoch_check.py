@@ -11,9 +11,9 @@ from fencepost.broker.log.damage import DamagedLog
 from fencepost.broker.log.log_starts import LogStarts
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.broker.log.repair import inspect
-from fencepost.broker.log.segment_sums import SUFFIX
 from fencepost.broker.log.shapes import EpochEnd, LogConfig
 from fencepost.records.types import Offset, Term
+from fencepost.snapshots.checksums import SUFFIX
 from tests.broker.log.builders import NOW_MS, batch, open_log
 from tests.broker.log.sums import opened, segments
 from tests.broker.log.test_cleaner import CONFIG as COMPACTED

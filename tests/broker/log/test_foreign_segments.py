@@ -10,14 +10,15 @@ from crc32c import crc32c
 
 from fencepost.broker.log.checkpoints import PARTITION_FILE
 from fencepost.broker.log.damage import DamagedLog
-from fencepost.broker.log.file_sums import Summed
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.broker.log.repair import inspect
 from fencepost.broker.log.segment import SUFFIXES
-from fencepost.broker.log.segment_sums import NOTHING, SUFFIX, Owner, read_content, save_sums, write_content
+from fencepost.broker.log.segment_sums import save_sums
 from fencepost.broker.log.swaps import SWAP, write_swap_sums
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset
+from fencepost.snapshots.checksums import NOTHING, SUFFIX, Owner, read_content, write_content
+from fencepost.snapshots.file_sums import Summed
 from tests.broker.log.builders import NOW_MS, append, batch
 from tests.broker.log.sums import everything, opened, scrub, segments
 from tests.broker.log.test_recovery import SMALL, transactions

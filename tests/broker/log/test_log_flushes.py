@@ -12,10 +12,10 @@ import pytest
 from fencepost.broker.log import durability
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.broker.log.producer_snapshot import snapshots_in
-from fencepost.broker.log.segment_sums import SUFFIX as SUMS
 from fencepost.broker.log.shapes import Aborted, LogConfig
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset, ProducerId
+from fencepost.snapshots.checksums import SUFFIX as SUMS
 from tests.broker.log.builders import NOW_MS, SMALL, append, batch, end_transaction, filled, open_log
 
 

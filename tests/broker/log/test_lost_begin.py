@@ -8,8 +8,8 @@ from fencepost.broker.log.damage import DamagedLog
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.broker.log.repair import cut, inspect
 from fencepost.broker.log.segment import SUFFIXES, Segment
-from fencepost.broker.log.segment_sums import SUFFIX
 from fencepost.broker.log.shapes import LogConfig
+from fencepost.snapshots.checksums import SUFFIX
 from tests.broker.log.builders import NOW_MS, append, batch, open_log
 from tests.broker.log.sums import opened, segments
 from tests.broker.log.test_recovery import transactions

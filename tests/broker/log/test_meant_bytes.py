@@ -11,15 +11,16 @@ from crc32c import crc32c
 from fencepost.broker.log import segment_sums
 from fencepost.broker.log.cleaner import CleanerPass
 from fencepost.broker.log.damage import DamagedLog
-from fencepost.broker.log.file_sums import Summed
 from fencepost.broker.log.index_file import INDEX_SUFFIXES
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.broker.log.segment import Segment
-from fencepost.broker.log.segment_sums import SUFFIX, is_summed, load_sums
+from fencepost.broker.log.segment_sums import is_summed
 from fencepost.broker.log.shapes import LogConfig
 from fencepost.records.batch_layout import LEADER_EPOCH_AT
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset
+from fencepost.snapshots.checksums import SUFFIX, load_sums
+from fencepost.snapshots.file_sums import Summed
 from tests.broker.log.builders import NOW_MS, append, batch, crash, open_log
 from tests.broker.log.sums import everything, opened, scrub, segments
 from tests.broker.log.test_cleaner import CONFIG as COMPACTED

@@ -9,9 +9,9 @@ from fencepost.broker.log.damage import Damage, DamagedLog
 from fencepost.broker.log.put_back import Changed, proven, put_back
 from fencepost.broker.log.repair import inspect
 from fencepost.broker.log.segment import Segment
-from fencepost.broker.log.segment_sums import SUFFIX
 from fencepost.records.batch_layout import AT, CRC_AT, LEADER_EPOCH_AT, field
 from fencepost.records.types import Offset, Term
+from fencepost.snapshots.checksums import SUFFIX
 from tests.broker.log.builders import NOW_MS, batch, open_log
 from tests.broker.log.sums import everything, opened, scrub, segments
 from tests.broker.log.test_recovery import SMALL, transactions

@@ -10,22 +10,14 @@ from crc32c import crc32c
 
 from fencepost.broker.log import segment_sums
 from fencepost.broker.log.damage import DamagedLog
-from fencepost.broker.log.file_sums import NOT_SUMMED, Summed
 from fencepost.broker.log.index_file import INDEX_SUFFIXES, IndexFile
 from fencepost.broker.log.repair import cut, inspect
 from fencepost.broker.log.segment import SUFFIXES, Segment
-from fencepost.broker.log.segment_sums import (
-    MADE_AGAIN,
-    NOTHING,
-    SUFFIX,
-    Extent,
-    SegmentSums,
-    is_summed,
-    load_sums,
-    save_sums,
-)
+from fencepost.broker.log.segment_sums import Extent, is_summed, save_sums
 from fencepost.broker.log.shapes import LogConfig
 from fencepost.records.types import Offset
+from fencepost.snapshots.checksums import MADE_AGAIN, NOTHING, SUFFIX, SegmentSums, load_sums
+from fencepost.snapshots.file_sums import NOT_SUMMED, Summed
 from tests.broker.log.builders import NOW_MS, append, batch
 from tests.broker.log.sums import everything, opened, scrub, segments
 from tests.broker.log.test_recovery import transactions

@@ -9,7 +9,8 @@ from fencepost.broker.log.checkpoints import EPOCHS_FILE
 from fencepost.broker.log.index_file import INDEX_SUFFIXES
 from fencepost.broker.log.producer_snapshot import snapshot_path, snapshots_in
 from fencepost.broker.log.repair import inspect
-from fencepost.broker.log.segment_sums import MADE_AGAIN, SUFFIX, load_sums, save_sums
+from fencepost.broker.log.segment_sums import save_sums
+from fencepost.snapshots.checksums import MADE_AGAIN, SUFFIX, load_sums
 from tests.broker.log.sums import everything, opened, segments
 from tests.together import table
 

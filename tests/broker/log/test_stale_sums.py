@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from fencepost.broker.log import segment_sums
-from fencepost.broker.log.file_sums import Summed
 from fencepost.broker.log.repair import inspect
-from fencepost.broker.log.segment_sums import MADE_AGAIN, SUFFIX, SegmentSums, load_sums, save_sums
+from fencepost.broker.log.segment_sums import save_sums
 from fencepost.broker.log.shapes import LogConfig
 from fencepost.records.types import Offset
+from fencepost.snapshots.checksums import MADE_AGAIN, SUFFIX, SegmentSums, load_sums
+from fencepost.snapshots.file_sums import Summed
 from tests.broker.log.builders import NOW_MS, append, batch
 from tests.broker.log.sums import everything, opened, segments
 from tests.broker.log.test_recovery import start

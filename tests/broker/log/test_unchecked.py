@@ -9,15 +9,16 @@ from crc32c import crc32c
 from fencepost.broker.log import search, segment_sums
 from fencepost.broker.log.cleaned_end import save_cleaned_end
 from fencepost.broker.log.damage import DamagedLog
-from fencepost.broker.log.file_sums import Summed
 from fencepost.broker.log.index_file import INDEX_SUFFIXES
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.broker.log.repair import inspect
 from fencepost.broker.log.segment import Segment
-from fencepost.broker.log.segment_sums import SUFFIX, is_summed, load_sums, save_sums, sums_path
+from fencepost.broker.log.segment_sums import is_summed, save_sums
 from fencepost.records.batch_layout import LEADER_EPOCH_AT
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset, Term
+from fencepost.snapshots.checksums import SUFFIX, load_sums, sums_path
+from fencepost.snapshots.file_sums import Summed
 from tests.broker.log.builders import NOW_MS, batch, open_log
 from tests.broker.log.sums import opened, scrub, segments
 from tests.broker.log.test_recovery import SMALL, transactions
