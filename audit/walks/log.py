@@ -8,9 +8,6 @@ Sequences   of a producer's epoch go on where the last batch ended; 0 follows 2^
             logs, nor of __consumer_offsets.
 Zombie      data of an epoch below one that its producer had before. One finding for a run.
 Early       a commit marker without data, and then data of the epoch that it ended.
-Control     a producer's control batch is a marker: it ends a transaction and has no sequence. One of another
-            type, and one whose control bit was cleared, are findings, and ended a transaction in a way that
-            they do not say. A control batch with a sequence is data.
 None        data without a producer id is in no transaction, whatever its transactional bit says.
 Memory      one small row for each producer id of a log.
 """
@@ -20,14 +17,11 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from fencepost.audit.decode.control import MARKER_SIZES
 from fencepost.audit.walks.columns import (
     FLAG_AFTER_END,
     FLAG_AFTER_UNREAD,
     FLAG_COMPACTED,
-    FLAG_COUNT,
     FLAG_DISPLACED,
-    FLAG_EMPTIED,
     FLAG_HOLE,
     FLAG_OPAQUE,
     FLAG_STALE,
@@ -35,32 +29,22 @@ from fencepost.audit.walks.columns import (
     LOG_RESULT,
     LOG_SOURCE,
 )
+from fencepost.audit.walks.control import CONTROL, ENDS, TRANSACTIONAL, UNREADABLE, odd_control
 from fencepost.audit.walks.found import Found, batch_of, found, producer_name
 from fencepost.audit.walks.producer import Producer, signed
+from fencepost.audit.walks.turns import Turns
 from fencepost.audit.walks.walk import Batches, Walk, by_key
 
 CONSUMER_OFFSETS: Final = "__consumer_offsets"
 MARKER_BYTES_MAX: Final = 256
 """A marker is one record of a dozen bytes; ours has a header more. What is larger is none."""
 
-WAITING_MAX: Final = 1000
-"""Turns that wait for the next transaction of another producer: as many as a follower may append at once."""
-
-_TRANSACTIONAL, _CONTROL, _STAMPED_AT_APPEND = 0x10, 0x20, 0x08
-_ABORT: Final = 0
-_ENDS: Final = (_ABORT, 1)  # abort, commit
-_UNREADABLE: Final = -1
+_STAMPED_AT_APPEND: Final = 0x08
 _ODD: Final = FLAG_OPAQUE | FLAG_HOLE | FLAG_DISPLACED
 _LOOKED_AT: Final = _ODD | FLAG_AFTER_UNREAD
 _READ: Final = (
     "base_offset", "last_offset", "attributes", "max_timestamp_ms", "producer_id", "producer_epoch",
     "base_sequence", "control_type", "coordinator_epoch", "flags", "size", "position", "node",
-)  # fmt: skip
-_TURN_COLUMNS: Final = (
-    "producer_id", "producer_epoch", "offset", "at_ms", "node", "path", "position", "marker_offset",
-    "control_type", "coordinator_epoch", "marker_version", "data_epoch", "data_offset", "data_last",
-    "batches", "plain_offset", "data_ms", "written_ms", "since_offset", "flags", "stable_offset",
-    "late_offset", "next_open_offset",
 )  # fmt: skip
 
 
@@ -87,11 +71,9 @@ class _Log:
         self._server_ms = -1
         self._end = -1
         self._cut_at = -1  # the last offset behind what an election or a cleaner cut, or could not be read
-        self._open: dict[int, int] = {}  # first offset by producer, in the order of the log
         self._begins_at = -1  # a producer's first sequence; -1: any
         self._in_sequence = self._topic != CONSUMER_OFFSETS
-        self._turns: list[tuple[Any, ...]] = []
-        self._waiting: list[tuple[Any, ...]] = []  # turns, until another producer's transaction begins
+        self._turns = Turns()
         self._found: list[Found] = []
 
     def look(self, rows: pa.RecordBatch) -> None:
@@ -99,7 +81,7 @@ class _Log:
         columns = {name: rows.column(name).fill_null(-1).to_numpy() for name in _READ}
         if self._end < 0 and int(columns["base_offset"][0]) == 0:
             self._begins_at = 0
-        stamped = (columns["attributes"] & (_CONTROL | _STAMPED_AT_APPEND)) != 0
+        stamped = (columns["attributes"] & (CONTROL | _STAMPED_AT_APPEND)) != 0
         stamped &= (columns["flags"] & FLAG_OPAQUE) == 0
         times = np.where(stamped, columns["max_timestamp_ms"], -1)
         before = np.maximum.accumulate(np.concatenate(([self._server_ms], times)))
@@ -133,28 +115,28 @@ class _Log:
         if producer is None:
             producer = self._producers[producer_id] = Producer(producer_id, epoch, self._begins_at)
         place = (node, names[code], position)
-        is_control = bool(attributes & _CONTROL)
+        is_control = bool(attributes & CONTROL)
         odd = (
-            _odd_control(attributes, sequence, kind, size, flags, last - base + 1)
+            odd_control(attributes, sequence, kind, size, flags, last - base + 1)
             if is_control or self._in_sequence
             else None
         )
         if odd is not None and not flags & FLAG_UNCOMMITTED:
             self._add("markers", *odd, producer, epoch, place, offset=base, end_offset=last + 1,
                       at_ms=time_ms, since_offset=producer.marker_offset)  # fmt: skip
-        if (is_control or odd is not None) and (sequence < 0 or kind in _ENDS):
-            kind = _UNREADABLE if odd is not None and odd[0] != "sequence" else kind
+        if (is_control or odd is not None) and (sequence < 0 or kind in ENDS):
+            kind = UNREADABLE if odd is not None and odd[0] != "sequence" else kind
             self._marker(producer, (epoch, base, time_ms, kind, coordinator_epoch, version, flags), place)
         elif epoch < producer.epoch:
             self._stale(producer, (epoch, base, last, sequence, time_ms, flags), place)
         else:
             data = (base, last, epoch, time_ms, max(server_ms, -1), flags)
-            self._data(producer, data, sequence, place, attributes & _TRANSACTIONAL)
+            self._data(producer, data, sequence, place, attributes & TRANSACTIONAL)
 
     def _flagged(self, flags: int, base: int, last: int, due: int, may_be_marker: bool) -> None:
         """What is missing before a row, or with it."""
         if flags & (_LOOKED_AT | FLAG_UNCOMMITTED):
-            self._next_opens(None)
+            self._turns.next_opens(None)
         if flags & FLAG_HOLE and due >= 0:
             self._missing += base - due
             self._holes += 1
@@ -172,7 +154,7 @@ class _Log:
     def _of_none(self, rows: pa.RecordBatch, columns: dict[str, Any]) -> None:
         """Only a producer has transactions: no other data is marked as if it were in one."""
         attributes = columns["attributes"]
-        odd = (columns["producer_id"] < 0) & (attributes >= 0) & ((attributes & _TRANSACTIONAL) != 0)
+        odd = (columns["producer_id"] < 0) & (attributes >= 0) & ((attributes & TRANSACTIONAL) != 0)
         for at in np.flatnonzero(odd & ((columns["flags"] & (_ODD | FLAG_UNCOMMITTED)) == 0)).tolist():
             base, time_ms = int(columns["base_offset"][at]), int(columns["max_timestamp_ms"][at])
             self._found.append(
@@ -195,9 +177,7 @@ class _Log:
         if self._in_sequence and not flags & (FLAG_COMPACTED if sequence >= 0 else FLAG_UNCOMMITTED):
             self._sequence(producer, (base, last, sequence, time_ms, flags), place)
         if transactional:
-            if self._waiting and producer.id not in self._open:
-                self._next_opens(base, producer.id)
-            self._open.setdefault(producer.id, base)
+            self._turns.opens(producer.id, base)
         producer.add(data, place, transactional)
 
     def _is_whole_since(self, producer: Producer) -> bool:
@@ -246,10 +226,10 @@ class _Log:
         }  # fmt: skip
 
     def _marker(self, producer: Producer, marker: tuple[Any, ...], place: tuple[Any, ...]) -> None:
-        epoch, base, time_ms, kind, coordinator_epoch, version, flags = marker
+        epoch, base, time_ms, kind, *_, flags = marker
         is_stale = epoch < producer.epoch
         known = not flags & FLAG_UNCOMMITTED
-        if kind != _UNREADABLE:
+        if kind != UNREADABLE:
             self._coordinator(producer, marker, place, known=known)
         if is_stale and known:
             swapped = producer.is_exchanged(epoch)
@@ -262,20 +242,8 @@ class _Log:
                       since_offset=producer.marker_offset)  # fmt: skip
         if is_stale:
             self._missing += 1
-        node, path, position = place
         flags = self._turn_flags(producer, flags) | (FLAG_STALE if is_stale else 0)
-        if not is_stale:
-            self._open.pop(producer.id, None)
-        stable, late = next(iter(self._open.values()), base + 1), None if is_stale else producer.late
-        turn = producer.turn if not is_stale else (None, None, None, 0, None, None, None)
-        row = (
-            producer.id, epoch, base, time_ms, node, path, position, base, kind, coordinator_epoch, version,
-            *turn, producer.marker_offset, flags, stable, late,
-        )  # fmt: skip
-        if kind == _ABORT and not is_stale and not self._open and len(self._waiting) < WAITING_MAX:
-            self._waiting.append(row)
-        else:
-            self._turns.append((*row, None))
+        self._turns.ended(producer, marker[:-1], place, flags, stale=is_stale)
         if not is_stale:
             producer.end_turn(epoch, base, kind, self._opaque, self._holes)
 
@@ -308,29 +276,14 @@ class _Log:
             flags |= FLAG_OPAQUE
         return flags
 
-    def _next_opens(self, offset: int | None, producer_id: int = -1) -> None:
-        """A transaction begins; None: one may have, unseen. Of its own producer no marker waits for it."""
-        kept = []
-        for row in self._waiting:
-            if row[0] == producer_id:
-                kept.append(row)
-            else:
-                self._turns.append((*row, offset))
-        self._waiting = kept
-
     def end(self) -> None:
         """The log ends: what is open, and the runs of stale data."""
-        self._next_opens(self._end)
+        self._turns.next_opens(self._end)
         for producer in self._producers.values():
             for epoch, run in producer.runs.items():
                 self._run(producer, epoch, run)
             if producer.is_open:
-                node, path, position = producer.place
-                self._turns.append((
-                    producer.id, producer.data_epoch, producer.first_data, producer.data_ms, node, path,
-                    position, None, None, None, None, *producer.turn, producer.marker_offset,
-                    self._turn_flags(producer, 0), None, producer.late, None,
-                ))  # fmt: skip
+                self._turns.left_open(producer, self._turn_flags(producer, 0))
 
     def _run(self, producer: Producer, epoch: int, run: dict[str, Any]) -> None:
         place = (run["node"], run["path"], run["position"])
@@ -345,11 +298,9 @@ class _Log:
 
     def taken(self) -> Batches:
         """What was found since the last call, as rows."""
-        if self._turns:
-            named = dict(zip(_TURN_COLUMNS, zip(*self._turns, strict=True), strict=True))
-            yield _turn_rows(self._topic, self._partition, named, len(self._turns))
+        yield from self._turns.taken(self._topic, self._partition)
         yield from batch_of(self._found, LOG_RESULT)
-        self._turns, self._found = [], []
+        self._found = []
 
     def _add(
         self, check: str, rule: str, detail: str, producer: Producer, epoch: int, place: tuple[Any, ...],
@@ -361,39 +312,6 @@ class _Log:
                   position=position, topic=self._topic, partition=self._partition, producer_id=producer.id,
                   producer_epoch=epoch, **columns)
         )  # fmt: skip
-
-
-def _odd_control(
-    attributes: int, sequence: int, kind: int, size: int, flags: int, offsets: int
-) -> tuple[str, str] | None:
-    """Rule and sentence of a batch of a producer whose control bit or type is not what was written."""
-    if not attributes & _CONTROL:
-        if sequence < 0 and attributes & _TRANSACTIONAL and size in MARKER_SIZES:
-            return "control_bit", "it has no control bit, and no sequence as data has: it was a marker"
-        return None
-    if sequence >= 0 and kind in _ENDS:
-        return "sequence", f"a marker has sequence {sequence}: only data has one"
-    if sequence >= 0:
-        return "control_bit", f"it has the control bit, and sequence {sequence}, which only data has"
-    if kind in _ENDS and offsets > 1 and not flags & FLAG_COUNT:
-        return "control_type", f"a marker's batch has {offsets} records: one ends a transaction"
-    if kind in _ENDS or (kind == _UNREADABLE and flags & FLAG_EMPTIED):
-        return None
-    said = "that cannot be read" if kind == _UNREADABLE else f"of type {kind}"
-    return "control_type", f"a producer's control record {said}: 0 or 1 ends a transaction"
-
-
-def _turn_rows(topic: str, partition: int, named: dict[str, Any], count: int) -> pa.RecordBatch:
-    same = {"kind": "turn", "topic": topic, "partition": partition}
-    arrays = []
-    for field in LOG_RESULT:
-        if field.name in same:
-            arrays.append(pa.array([same[field.name]] * count, field.type))
-        elif field.name in named:
-            arrays.append(pa.array(named[field.name], field.type))
-        else:
-            arrays.append(pa.nulls(count, field.type))
-    return pa.RecordBatch.from_arrays(arrays, schema=LOG_RESULT)
 
 
 LOG: Final = Walk("log", ("topic", "partition"), ("base_offset", "path", "position"),

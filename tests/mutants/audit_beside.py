@@ -332,9 +332,9 @@ AUDIT_BESIDE: Final = (
     Mutant(
         "stable-offset-of-what-was-appended-at-once",
         "a follower that appends many batches writes the first offset of the next transaction",
-        "audit/walks/log.py",
-        "                self._next_opens(base, producer.id)\n",
-        "                pass\n",
+        "audit/walks/turns.py",
+        "            self.next_opens(offset, producer_id)\n",
+        "            pass\n",
         (INDEXES + "[a-last-stable-offset-of-the-next-transaction-of-another-producer]",),
     ),
     Mutant(
