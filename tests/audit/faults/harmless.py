@@ -72,8 +72,11 @@ def preallocated(ground: Ground) -> str:
 
 def shorter_replica(ground: Ground) -> str:
     """A node was down when the others wrote their last entries."""
-    logs = [log for log in ground.tree.logs if len(ground.tree.replicas(log.topic, log.partition)) > 1]
-    log = ground.choose(logs)
+    log = ground.choose(
+        log
+        for log in ground.tree.logs
+        if len(ground.tree.replicas(log.topic, log.partition)) > 1 and len(log.segments[-1].entries) > 1
+    )
     entries = log.segments[-1].entries
     del entries[-ground.random.randrange(1, min(5, len(entries))) :]
     return f"node {log.node} lacks the end of {log.topic}"

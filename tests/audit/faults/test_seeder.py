@@ -109,3 +109,11 @@ def test_what_is_harmless_leaves_sound_logs(name: str, ours: Path, kafkas: Path,
             continue
         Tree.read(tmp_path / str(number))
     assert done
+
+
+def test_a_replica_whose_last_file_has_one_batch_is_not_made_shorter(ours: Path) -> None:
+    ground = Ground(Tree.read(ours), Random(1))
+    for log in ground.tree.logs:
+        del log.segments[-1].entries[1:]
+    with pytest.raises(NoPlace):
+        harmless.HARMLESS["shorter replica"](ground)
