@@ -53,7 +53,7 @@ def head_removed(ground: Ground) -> str:
 
 def rolled(ground: Ground) -> str:
     """One file is two."""
-    log = ground.choose(log for log in ground.tree.logs if len(log.entries) > 2)
+    log = ground.choose(log for log in ground.tree.logs if len(log.segments[-1].entries) > 1)
     segment = log.segments[-1]
     at = ground.random.randrange(1, len(segment.entries))
     second = Segment(segment.path, segment.entries[at:], segment.tail)

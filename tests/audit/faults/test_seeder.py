@@ -111,9 +111,10 @@ def test_what_is_harmless_leaves_sound_logs(name: str, ours: Path, kafkas: Path,
     assert done
 
 
-def test_a_replica_whose_last_file_has_one_batch_is_not_made_shorter(ours: Path) -> None:
+@pytest.mark.parametrize("name", ["shorter replica", "rolled"])
+def test_a_last_file_of_one_batch_is_neither_shortened_nor_divided(name: str, ours: Path) -> None:
     ground = Ground(Tree.read(ours), Random(1))
     for log in ground.tree.logs:
         del log.segments[-1].entries[1:]
     with pytest.raises(NoPlace):
-        harmless.HARMLESS["shorter replica"](ground)
+        harmless.HARMLESS[name](ground)
