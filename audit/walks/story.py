@@ -187,7 +187,7 @@ class _Story:
         elif state in _COMPLETE and each.outcome is not None:
             if each.outcome["outcome"] != _COMPLETE[state]:
                 self._missing(each, row, "what came between them is missing")
-        elif each.outcome is not None and state == "PrepareAbort" and row["flags"] & FLAG_COMPACTED:
+        elif each.outcome is not None and self._came_to_nothing(each, row, pair):
             self._replaced(each, row)
         elif each.outcome is not None:
             self._missing(each, row, f"that its {before} was carried out is missing")
@@ -203,6 +203,15 @@ class _Story:
             self._decided(each, row, _PREPARED[state], row["producer_epoch"], row["producer_id"])
         each.open = row if state == _ONGOING else {}
         each.begun = (each.begun if before == _ONGOING else 0) + 1 if state == _ONGOING else 0
+
+    @staticmethod
+    def _came_to_nothing(each: _Id, row: Found, pair: Pair) -> bool:
+        """Whether Kafka appended a decision in vain. What it held to be open it aborted later, or its client
+        committed it: then all that the record says of the transaction is as it was.
+        """
+        is_same = pair == each.pair and row["started_ms"] == each.row["started_ms"]
+        is_decided = row["state"] == "PrepareAbort" or (row["state"] == "PrepareCommit" and is_same)
+        return is_decided and bool(row["flags"] & FLAG_COMPACTED)
 
     @staticmethod
     def _never_began(each: _Id, row: Found, pair: Pair) -> bool:
@@ -278,11 +287,12 @@ class _Story:
 
     def _replaced(self, each: _Id, row: Found) -> None:
         """A record of Kafka's that nothing came of: it was appended, and its append failed for want of
-        replicas; to the coordinator all was as before. What it held to be open it aborted later.
+        replicas; to the coordinator all was as before.
         """
         said = f"the {each.state} at offset {each.row['offset']} came to nothing: its append had failed"
         self._add(row, "states", "replaced", said, subject=each.name, kind=NOTE)
-        each.open, each.outcome = each.row, None
+        began = {} if each.outcome is None else {"producer_epoch": each.outcome["data_epoch"]}
+        each.open, each.outcome = each.row | began, None
 
     def _complete(self, each: _Id, row: Found) -> None:
         if each.outcome is not None:

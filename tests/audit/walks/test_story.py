@@ -153,6 +153,25 @@ def a_decision_whose_append_failed_came_to_nothing() -> States:
 
 
 @case("note states.replaced")
+def an_abort_whose_append_failed_came_to_nothing() -> States:
+    """Seen in Apache Kafka 4.1 when a broker was killed: the client committed what was still open."""
+    states = States(flags=FLAG_COMPACTED)
+    states.transaction(1, bumps=True)
+    begin = states.add("Ongoing", 2)
+    for state in ("PrepareAbort", "PrepareCommit", "CompleteCommit"):
+        states.add(state, 3, started_ms=begin["started_ms"])
+    return states
+
+
+@case("states.missing")
+def that_an_abort_was_carried_out_is_missing_before_the_next_transactions_commit() -> States:
+    states = States(flags=FLAG_COMPACTED)
+    for state in ("Ongoing", "PrepareAbort", "PrepareCommit", "CompleteCommit"):
+        states.add(state)
+    return states
+
+
+@case("note states.replaced")
 def a_begin_whose_append_failed_came_to_nothing() -> States:
     """Seen in Apache Kafka 4.1 when a broker died: its producer came back at once, in the next epoch."""
     states = States(flags=FLAG_COMPACTED)
@@ -328,6 +347,9 @@ def test_markers_of_a_transaction_of_v2_have_an_epoch_of_their_own() -> None:
     [
         pytest.param(a_prepare_is_missing, (0, PRODUCER, 0, 0, 4, 4), id="of-the-complete-that-follows"),
         pytest.param(a_complete_is_missing, (1, PRODUCER, 0, 0, 4, 5), id="whether-or-not-it-was-completed"),
+        pytest.param(
+            an_abort_whose_append_failed_came_to_nothing, (1, PRODUCER, 2, 3, 5, 6), id="in-place-of-another"
+        ),
         pytest.param(how_a_transaction_ended_is_missing, (-1, PRODUCER, 0, 1, 0, 1), id="not-known"),
         pytest.param(
             a_record_has_the_producer_id_of_another_id, (1, 2, 0, 0, 4, 5), id="of-its-ids-own-producer"
