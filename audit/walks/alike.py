@@ -14,7 +14,7 @@ STRETCHES_MIN: Final = 3  # in which a copy differs, for it to be another log's
 _FIRST: Final = (
     "integrity.crc", "integrity.unreadable", "markers.control_bit", "markers.control_type",
     "replicas.diverged", "integrity.record", "integrity.count",
-    "ids.outside_blocks", "ids.no_producer", "ids.shared", "epochs.ahead", "markers.exchanged",
+    "ids.outside_blocks", "ids.no_producer", "epochs.none", "ids.shared", "epochs.ahead", "markers.exchanged",
     "markers.early", "fencing.zombie", "epochs.regressed", "epochs.reused", "markers.double",
     "markers.wrong_outcome", "markers.epoch", "markers.without_transaction", "markers.not_transactional",
     "epochs.coordinator",

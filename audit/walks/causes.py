@@ -266,7 +266,7 @@ _LINKS: Final = (
     _Rule(("markers.early", "markers.exchanged", "markers.wrong_outcome", "markers.missing", "markers.double",
            "markers.without_transaction", "markers.not_transactional", "markers.control_type",
            "markers.control_bit", "markers.epoch", "fencing.zombie", "epochs.regressed",
-           "sequences.duplicate", "sequences.gap", "sequences.none"),
+           "epochs.none", "sequences.duplicate", "sequences.gap", "sequences.none"),
           (*_BESIDE, "hanging", "epochs.coordinator"), _PARTITION_AND_PRODUCER),
     _Rule(("epochs.ahead", "epochs.regressed", "fencing.zombie", "ids.outside_blocks", "markers.control_bit",
            "markers.control_type"), ("markers.late",), _PARTITION_AND_PRODUCER),

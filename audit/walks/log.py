@@ -8,7 +8,8 @@ Sequences   of a producer's epoch go on where the last batch ended; 0 follows 2^
             logs, nor of __consumer_offsets.
 Zombie      data of an epoch below one that its producer had before. One finding for a run.
 Early       a commit marker without data, and then data of the epoch that it ended.
-None        data without a producer id is in no transaction, whatever its transactional bit says.
+None        data without a producer id is in no transaction, whatever its transactional bit says. Data of a
+            producer without an epoch is a finding of its own, and counts as of the producer's current epoch.
 Memory      one small row for each producer id of a log.
 """
 
@@ -127,7 +128,7 @@ class _Log:
         if (is_control or odd is not None) and (sequence < 0 or kind in ENDS):
             kind = UNREADABLE if odd is not None and odd[0] != "sequence" else kind
             self._marker(producer, (epoch, base, time_ms, kind, coordinator_epoch, version, flags), place)
-        elif epoch < producer.epoch:
+        elif 0 <= epoch < producer.epoch:
             self._stale(producer, (epoch, base, last, sequence, time_ms, flags), place)
         else:
             data = (base, last, epoch, time_ms, max(server_ms, -1), flags)
@@ -170,15 +171,28 @@ class _Log:
         transactional: int,
     ) -> None:  # fmt: skip
         base, last, epoch, time_ms, _, flags = data
-        if epoch > producer.epoch:
-            if producer.batches and not flags & FLAG_UNCOMMITTED and self._is_whole_since(producer):
-                producer.late = base if producer.late is None else producer.late
-            producer.begin(epoch)
+        if epoch < 0 and not flags & FLAG_UNCOMMITTED:
+            self._add("epochs", "none", "data of a producer without an epoch", producer, epoch, place,
+                      offset=base, end_offset=last + 1, at_ms=time_ms)  # fmt: skip
+        elif epoch > producer.epoch:
+            self._begin(producer, epoch, sequence, base, flags)
         if self._in_sequence and not flags & (FLAG_COMPACTED if sequence >= 0 else FLAG_UNCOMMITTED):
+            if epoch < 0 and sequence == 0:
+                producer.expected = 0  # it may begin an epoch
             self._sequence(producer, (base, last, sequence, time_ms, flags), place)
         if transactional:
             self._turns.opens(producer.id, base)
         producer.add(data, place, transactional)
+
+    def _begin(self, producer: Producer, epoch: int, sequence: int, base: int, flags: int) -> None:
+        """Data of a higher epoch than its producer had."""
+        if producer.is_of(epoch, sequence):
+            producer.adopt(epoch)
+            return
+        is_known = bool(producer.batches) and not producer.is_assumed and not flags & FLAG_UNCOMMITTED
+        if is_known and self._is_whole_since(producer):
+            producer.late = base if producer.late is None else producer.late
+        producer.begin(epoch)
 
     def _is_whole_since(self, producer: Producer) -> bool:
         """Whether nothing since its last marker may have been that of its data."""
@@ -231,6 +245,8 @@ class _Log:
         known = not flags & FLAG_UNCOMMITTED
         if kind != UNREADABLE:
             self._coordinator(producer, marker, place, known=known)
+        if producer.epoch < 0:
+            producer.name_data(epoch)
         if is_stale and known:
             swapped = producer.is_exchanged(epoch)
             rule = ("markers", "exchanged") if swapped else ("epochs", "regressed")

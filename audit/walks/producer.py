@@ -1,5 +1,6 @@
 """One producer id on one partition: its epoch, its sequence, and what it wrote since its last marker.
 
+Without     an epoch a batch is of its producer's current one; or, as what follows shows, of the next one.
 Source      Kafka ProducerStateEntry, ProducerAppendInfo.
 """
 
@@ -20,14 +21,14 @@ class Producer:
 
     __slots__ = (
         "batches", "coordinator_before", "coordinator_epoch", "data_epoch", "data_last", "data_ms",
-        "end", "epoch", "expected", "first_data", "flags", "furthest", "holes", "id", "jump",
+        "end", "epoch", "expected", "first_data", "flags", "furthest", "holes", "id", "is_assumed", "jump",
         "last_offset", "late", "marker", "marker_offset", "meant", "missing", "opaque", "place", "plain",
-        "previous_end", "previous_epoch", "previous_turn", "runs", "written_ms",
+        "previous_end", "previous_epoch", "previous_turn", "runs", "without_epoch", "written_ms",
     )  # fmt: skip
 
     def __init__(self, producer_id: int, epoch: int, begins_at: int = _NONE) -> None:
         self.id = producer_id
-        self.epoch = epoch
+        self.epoch = epoch  # -1: not known yet
         self.expected = begins_at  # sequence of its next batch; -1: any
         self.end = self.furthest = self.meant = begins_at
         self.last_offset: int | None = None
@@ -55,6 +56,8 @@ class Producer:
         self.plain: int | None = None
         self.place: tuple[Any, ...] = (None, None, None)
         self.batches = 0
+        self.is_assumed = True  # no batch of its data says an epoch
+        self.without_epoch = False  # its last batch has none
         self.flags = 0
         self.late: int | None = None  # the first data of a later epoch than its data's
 
@@ -64,6 +67,20 @@ class Producer:
         self.previous_end = max(self.furthest, 0)
         self.epoch = epoch
         self.expected = self.end = self.furthest = self.meant = 0
+
+    def is_of(self, epoch: int, sequence: int) -> bool:
+        """Whether its last batches, without an epoch, were of this one, as ``sequence`` goes on there."""
+        return self.without_epoch and sequence != 0 and (self.epoch < 0 or self.end == sequence)
+
+    def adopt(self, epoch: int) -> None:
+        """Its last batches, without an epoch, were of this one."""
+        self.epoch = epoch
+        self.name_data(epoch)
+
+    def name_data(self, epoch: int) -> None:
+        """The epoch of its turn's data, where no batch of it says one."""
+        if self.is_assumed and self.data_epoch is not None:
+            self.data_epoch = epoch
 
     def follows(self, sequence: int, count: int) -> bool:
         """Whether it goes on after the last batch, the furthest, or what the last one should have been."""
@@ -78,8 +95,9 @@ class Producer:
         self.expected, self.last_offset, self.missing = self.end, last, missing
 
     def add(self, data: tuple[int, ...], place: tuple[Any, ...], transactional: int) -> None:
-        """Data of its epoch: part of its turn."""
+        """Data of its epoch, or without one (below 0): part of its turn."""
         base, last, epoch, time_ms, written_ms, flags = data
+        self.without_epoch = epoch < 0
         if not transactional:
             if self.plain is None:
                 self.plain = base
@@ -87,8 +105,9 @@ class Producer:
                 self.place = place
             return
         if self.batches == 0:
-            self.first_data, self.data_epoch, self.data_ms = base, epoch, time_ms
+            self.first_data, self.data_epoch, self.data_ms = base, self.epoch, time_ms
             self.written_ms, self.place = written_ms, place
+        self.is_assumed &= epoch < 0
         self.data_last = last
         self.batches += 1
         self.flags |= flags
@@ -110,7 +129,10 @@ class Producer:
         if self.data_epoch is not None and epoch > self.data_epoch + 1:
             self.jump = (epoch, self.data_epoch)
         if epoch > self.epoch:
+            is_unsure = self.without_epoch and self.is_assumed
             self.begin(epoch)
+            if is_unsure:  # its data was of this epoch, or of the one before
+                self.expected = _NONE
         self.marker_offset, self.opaque, self.holes = base, opaque, holes
         self._clear()
 

@@ -269,8 +269,8 @@ AUDIT_BESIDE: Final = (
         "two-epochs-before-one-marker",
         "data of a later epoch comes after the marker of the data before it",
         "audit/walks/log.py",
-        "                producer.late = base if producer.late is None else producer.late\n",
-        "                pass\n",
+        "            producer.late = base if producer.late is None else producer.late\n",
+        "            pass\n",
         (MARKERS + "[a-marker-of-v2-stands-behind-data-of-the-next-transaction-sizes0]",),
     ),
     Mutant(

@@ -15,6 +15,7 @@ from tests.mutants.audit_beside import AUDIT_BESIDE
 from tests.mutants.audit_copies import AUDIT_COPIES
 from tests.mutants.audit_elections import AUDIT_ELECTIONS
 from tests.mutants.audit_groups import AUDIT_GROUPS
+from tests.mutants.audit_producers import AUDIT_PRODUCERS
 from tests.mutants.audit_tables import AUDIT_TABLES
 from tests.mutants.audit_walks import AUDIT_WALKS
 from tests.mutants.benches import BENCHES
@@ -139,6 +140,7 @@ MUTANTS: Final = (
     *AUDIT_WALKS,
     *AUDIT_BESIDE,
     *AUDIT_ELECTIONS,
+    *AUDIT_PRODUCERS,
     *AUDIT_ALIGN,
     *AUDIT_COPIES,
     *AUDIT_TABLES,

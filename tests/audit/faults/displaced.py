@@ -137,16 +137,7 @@ def no_epoch(ground: Ground) -> Planted:
     end = _end_of(log, entry)
     entry.raw = edited(entry.raw, epoch=-1)
     said = f"{_name(log)}: {was} has the epoch -1"
-    return _found(
-        ground,
-        log,
-        entry,
-        said,
-        "fencing",
-        {"zombie", "epochs.none", "sequences.gap"},
-        *own,
-        *([end] if end else []),
-    )
+    return _found(ground, log, entry, said, "epochs", {"none"}, *own, *([end] if end else []))
 
 
 def numbered_marker(ground: Ground) -> Planted:

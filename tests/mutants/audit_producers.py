@@ -1,0 +1,79 @@
+"""What is broken on purpose in how the audit follows one producer, and its transactional id."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+LOG: Final = "audit/walks/log.py"
+PRODUCER: Final = "audit/walks/producer.py"
+STORY: Final = "audit/walks/story.py"
+NO_EPOCH: Final = "tests/audit/walks/test_no_epoch.py::"
+NAMED: Final = NO_EPOCH + "test_what_is_found_of_data_without_an_epoch"
+STORIES: Final = "tests/audit/walks/test_story.py::test_what_is_found_in_a_coordinators_log"
+
+AUDIT_PRODUCERS: Final = (
+    Mutant(
+        "audit-data-without-an-epoch-is-a-zombie",
+        "data without an epoch is of its producer's current one",
+        LOG,
+        "        elif 0 <= epoch < producer.epoch:\n",
+        "        elif epoch < producer.epoch:\n",
+        (NAMED + "[a-batch-between-two-of-its-producer]",),
+    ),
+    Mutant(
+        "audit-data-without-an-epoch-is-passed-over",
+        "data of a producer without an epoch is a finding",
+        LOG,
+        "        if epoch < 0 and not flags & FLAG_UNCOMMITTED:\n",
+        "        if epoch is None:\n",
+        (NAMED + "[the-only-batch-of-its-producer]",),
+    ),
+    Mutant(
+        "audit-next-epoch-begins-behind-its-first-batch",
+        "data without an epoch is of the next one, if that goes on where it ended",
+        LOG,
+        "        if producer.is_of(epoch, sequence):\n",
+        "        if producer is None:\n",
+        (NAMED + "[the-first-batch-of-the-next-epoch]", NAMED + "[the-first-batch-of-its-producer]"),
+    ),
+    Mutant(
+        "audit-epoch-that-no-batch-says-is-late",
+        "where no batch says an epoch, data of a higher one is not late",
+        LOG,
+        "bool(producer.batches) and not producer.is_assumed and not",
+        "bool(producer.batches) and not",
+        (NO_EPOCH + "test_no_marker_is_missing_where_the_first_batch_may_begin_the_epoch",),
+    ),
+    Mutant(
+        "audit-sequence-behind-a-marker-is-sure",
+        "where no batch said an epoch, its marker does not say where the sequence goes on",
+        PRODUCER,
+        "            if is_unsure:",
+        "            if self is None:",
+        (NAMED + "[the-only-batch-of-the-next-epoch]",),
+    ),
+    Mutant(
+        "audit-failed-abort-is-a-missing-record",
+        "an abort of Kafka's whose append failed came to nothing, if its client committed",
+        STORY,
+        ' or (row["state"] == "PrepareCommit" and is_same)\n',
+        "\n",
+        (STORIES + "[an-abort-whose-append-failed-came-to-nothing]",),
+    ),
+    Mutant(
+        "audit-commit-of-the-next-transaction-follows-an-abort",
+        "a commit of another transaction does not follow from an abort",
+        STORY,
+        ' or (row["state"] == "PrepareCommit" and is_same)\n',
+        ' or row["state"] == "PrepareCommit"\n',
+        (STORIES + "[that-an-abort-was-carried-out-is-missing-before-the-next-transactions-commit]",),
+    ),
+    Mutant(
+        "audit-second-decision-is-of-another-epoch",
+        "a decision in place of one that came to nothing is of the same transaction",
+        STORY,
+        "        each.open, each.outcome = each.row | began, None\n",
+        "        each.open, each.outcome = each.row, None\n",
+        ("tests/audit/walks/test_story.py::test_an_outcome_is_known_from_what_is_left",),
+    ),
+)
