@@ -1,12 +1,16 @@
 """``make rows``: every row of the feature table with the tests that show it, run now, and their result.
 
 A test shows a row when it is marked ``@pytest.mark.row("730.1")``; several rows may be named. A row without
-a test is *open*. Exit status: 0 no marked test fails, 1 one does, 2 a test names a row that is not there.
+a test is *open*. Tests run some files at a time, as `make test` runs them: one that hangs ends its worker and
+counts as failed, and the others go on. Exit status: 0 no marked test fails, 1 one does, 2 a test names a row
+that is not there.
 """
 
 import sys
 from collections import defaultdict
 from collections.abc import Iterable
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +19,8 @@ import pytest
 
 TABLE: Final = Path(__file__).with_name("rows.tsv")
 WORST_LAST: Final = ("passed", "skipped", "not run", "failed")
+MARKED: Final = ("-q", "-m", "row")
+FILES_AT_A_TIME: Final = ("-n", "6", "--dist", "loadfile", "--no-loadscope-reorder")
 
 
 def read_rows(text: str) -> dict[str, str]:
@@ -29,17 +35,11 @@ class RowResults:
         self.rows_by_test: dict[str, tuple[str, ...]] = {}
         self.outcomes: dict[str, str] = {}
 
-    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Only the marked tests run."""
-        unmarked = []
-        for item in items:
-            rows = tuple(str(row) for mark in item.iter_markers("row") for row in mark.args)
-            if rows:
-                self.rows_by_test[item.nodeid] = rows
-            else:
-                unmarked.append(item)
-        config.hook.pytest_deselected(items=unmarked)
-        items[:] = [item for item in items if item.nodeid in self.rows_by_test]
+    def pytest_itemcollected(self, item: pytest.Item) -> None:
+        """Which rows a test shows; tests without a row are kept out later, by ``MARKED``."""
+        rows = tuple(str(row) for mark in item.iter_markers("row") for row in mark.args)
+        if rows:
+            self.rows_by_test[item.nodeid] = rows
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """A test is as bad as its worst phase."""
@@ -83,7 +83,13 @@ def main(list_only: bool, arguments: tuple[str, ...]) -> None:
     """Run the tests that are marked with a row and print the feature table. ARGUMENTS go to pytest."""
     rows = read_rows(TABLE.read_text("utf-8"))
     results = RowResults()
-    status = pytest.main(["-q", *(["--collect-only"] if list_only else []), *arguments], plugins=[results])
+    # Workers collect for themselves, so this process does before.
+    with redirect_stdout(StringIO()) as said:
+        status = pytest.main([*MARKED, "--collect-only", *arguments], plugins=[results])
+    if status != pytest.ExitCode.OK:
+        click.echo(said.getvalue())
+    elif not list_only:
+        status = pytest.main([*MARKED, *FILES_AT_A_TIME, *arguments], plugins=[results])
     found = results.by_row()
     click.echo("\n" + report(rows, found))
     unknown = sorted(set(found) - set(rows))

@@ -1,5 +1,9 @@
 """The tool behind ``make rows``: a table of claims is worth what its own test is worth."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from tests.rows import TABLE, RowResults, read_rows, report, worst
@@ -46,3 +50,21 @@ def test_cases_of_one_function_count_as_one_test() -> None:
     results.rows_by_test = {"t::a[x]": ("1.1",), "t::a[y]": ("1.1",)}
     results.outcomes = {"t::a[x]": "passed", "t::a[y]": "failed"}
     assert results.by_row() == {"1.1": {"t::a": "failed"}}
+
+
+def test_a_test_that_ends_its_process_has_failed_and_the_others_go_on(tmp_path: Path) -> None:
+    """As one does that hangs: faulthandler_exit_on_timeout."""
+    marked = "import os, pytest\n\n@pytest.mark.row('730.{0}')\ndef test_it():\n    {1}\n"
+    (tmp_path / "test_ends.py").write_text(marked.format(1, "os._exit(1)"))
+    (tmp_path / "test_passes.py").write_text(marked.format(2, "pass"))
+    (tmp_path / "test_no_row.py").write_text("def test_it():\n    raise AssertionError\n")
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.rows", "--", "-n", "2", str(tmp_path)],
+        cwd=TABLE.parent.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    verdicts = dict(line.split()[:2] for line in ran.stdout.splitlines() if line.startswith("730."))
+    assert (verdicts["730.1"], verdicts["730.2"], verdicts["730.3"]) == ("failed", "passed", "open")
+    assert ran.returncode == 1
