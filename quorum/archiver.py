@@ -41,6 +41,10 @@ class ArchiveConfig(Protocol):
         """The directory of this node's archives."""
 
     @property
+    def cluster_id(self) -> str:
+        """The cluster whose logs these are."""
+
+    @property
     def segment_bytes(self) -> int:
         """When a segment is full."""
 
@@ -78,6 +82,7 @@ class Archiver:
             log: Archive.open(
                 root,
                 log,
+                config.cluster_id,
                 segment_bytes=config.segment_bytes,
                 flushed_end=OFFSET_MAX if is_new else self._mark[1].log_end(log),
             )

@@ -4,6 +4,9 @@ Layout      ``<log directory>/<base offset, 20 digits>.log``: record batches, on
             begins where the one before it ended, also across files, unless ``holes.json`` names the gap.
 Sealed      a segment that was flushed whole loses its write permission. Only the segments after the
             last sealed one may be torn by a crash; bad bytes in a sealed one are a disk's doing.
+Sums        of a segment's batches, in a file beside it (checksums.py): it is compared as a whole before any
+            of its batches is given out. Without one, as earlier versions wrote it, each batch's own checksum,
+            and the order of offsets and leader epochs, are all that there is.
 Beside      a writer: nothing is locked or changed. A last batch that is not whole yet is a write in
             progress, and reading ends before it; any other bad byte is CorruptData with file and
             position. Files are read, not mapped: a writer that cuts its tail cannot hurt a reader.
@@ -12,16 +15,20 @@ Source      Kafka UnifiedLog and LogSegment (names, contiguity); docs/design.md 
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from hashlib import blake2b
 from pathlib import Path
 from typing import Final, NamedTuple
+from uuid import UUID
 
 import msgspec
 
 from fencepost.records.batch import BatchHeader, batch_header, checked_header
 from fencepost.records.batch_layout import HEADER_BYTES
 from fencepost.records.invariant import CorruptData
-from fencepost.records.types import Offset, Term
+from fencepost.records.types import Log, Offset, Term
+from fencepost.snapshots.checksums import Owner, read_content, sums_path
+from fencepost.snapshots.file_sums import NOT_SUMMED, read_sum
 
 LOG_START: Final = Offset(0)
 EPOCH_MIN: Final = Term(0)
@@ -68,13 +75,20 @@ class EpochFell(CorruptData):
 class ArchiveReader:
     """The archive of one log, as it was when this was made, and what is written at its end meanwhile."""
 
-    def __init__(self, directory: Path, cleaned_end: Offset = LOG_START) -> None:
-        """``cleaned_end``: below it a partition's log may lack offsets (broker/log/compaction.py)."""
+    def __init__(
+        self, directory: Path, cleaned_end: Offset = LOG_START, *, are_sums_read: bool = True
+    ) -> None:
+        """Not of an archive, but of a partition: its files of sums are not read, and may be an earlier one's.
+
+        cleaned_end   below it a partition's log may lack offsets (broker/log/compaction.py).
+        """
         self.directory = directory
+        self._are_sums_read = are_sums_read
         self._cleaned_end = cleaned_end
         # Segments first: a hole is on disk before the segment after it.
         self.segments = list_segments(self.directory)
         self.holes = load_holes(self.directory)
+        self._owner: Owner | None = None  # of the segments that were read
 
     @property
     def start(self) -> Offset:
@@ -97,6 +111,7 @@ class ArchiveReader:
             self._check_gap(expected, segment)
             expected = segment.base
             try:
+                self._require_as_written(segment)
                 for stored in scan_segment(segment, first, self._cleaned_end, epoch):
                     expected, epoch = stored.header.end, stored.header.leader_epoch
                     if expected > first:
@@ -106,6 +121,21 @@ class ArchiveReader:
                     raise
             except FileNotFoundError:
                 expected = None  # retention took it away meanwhile
+
+    def _require_as_written(self, segment: Segment) -> None:
+        """Before any of its batches is given out. Raises CorruptData, FileNotFoundError."""
+        if not self._are_sums_read:
+            return
+        owner = read_content(sums_path(segment.path), segment.base).owner
+        reason = unlike_written(segment, self._owner)
+        if reason is not None:
+            try:
+                for _ in scan_segment(segment):
+                    pass  # it may say where
+            except TornTail as error:
+                raise CorruptData(str(error)) from error  # no write in progress
+            raise CorruptData(f"{segment.path}: {reason}")
+        self._owner = self._owner or owner
 
     def _check_gap(self, expected: Offset | None, segment: Segment) -> None:
         if expected is None or segment.base == expected or Hole(expected, segment.base) in self.holes:
@@ -125,6 +155,36 @@ def list_segments(directory: Path) -> tuple[Segment, ...]:
                 continue  # retention took it away meanwhile
             segments.append(Segment(Offset(int(matched[1])), path, sealed))
     return tuple(sorted(segments))
+
+
+def archive_owner(cluster_id: str, log: Log) -> Owner:
+    """What sums of an archive's segments say of their owner: the cluster, hashed, and the log's number."""
+    return Owner(UUID(bytes=blake2b(cluster_id.encode(), digest_size=16).digest()), int(log))
+
+
+def unlike_written(
+    segment: Segment, owner: Owner | None = None, pace: Callable[[int], None] = lambda _: None
+) -> str | None:
+    """Why a segment is not what was written, by its file of sums; None: it is, or that file says nothing.
+
+    One that is not sealed may have lost its end in a crash: it is not compared if it is shorter.
+
+    owner   that it must have, unless the file does not say it.
+    pace    see ``read_sum``.
+    Raises OSError.
+    """
+    path, size = sums_path(segment.path), segment.path.stat().st_size
+    said = read_content(path, segment.base)
+    summed = said.sums.batches
+    if summed == NOT_SUMMED or (size < summed.size and not segment.sealed):
+        return None
+    if size < summed.size:
+        return f"it has {size} bytes, and {summed.size} were written, by {path.name}"
+    if read_sum(segment.path, NOT_SUMMED, summed.size, pace) != summed:
+        return f"other bytes than were written, by {path.name}"
+    if owner is not None and said.owner is not None and said.owner != owner:
+        return f"it is another cluster's, or another log's, by {path.name}"
+    return None
 
 
 def scan_segment(

@@ -95,7 +95,7 @@ class Traces:
                 self._opened.setdefault(producer_id, {}).setdefault(topic, set()).add(int(index))
                 last = max(self._last_versions.get(producer_id, ImageVersion(0)), state.marker_version)
                 self._last_versions[producer_id] = last
-        for stored in ArchiveReader(folder, load_cleaned_end(folder)).read():
+        for stored in ArchiveReader(folder, load_cleaned_end(folder), are_sums_read=False).read():
             self._producer(stored.header.producer_id, stored.header.producer_epoch)
             if stored.header.is_control and stored.header.record_count:
                 marker = end_marker(decode_batch(stored.content)[0])

@@ -78,7 +78,7 @@ def reads_offsets_to_the_end(tool: Tool, _cluster: Nodes) -> str:
 
 def _written(root: Path) -> Path:
     records = [record for record, _ in WRITTEN]
-    archive = Archive.open(root, Log.CONSUMER_OFFSETS)
+    archive = Archive.open(root, Log.CONSUMER_OFFSETS, "dumped")
     for raw in encode_group_batches(records, [encode_group_record(each) for each in records], NOW_MS):
         stamped = stamp(raw, archive.end, Term(2))
         expect("end of the batch", int(decode_batch(stamped)[0].base_offset), int(archive.end))

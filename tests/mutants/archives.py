@@ -6,6 +6,7 @@ from tests.mutants.mutant import Mutant
 
 READING: Final = "tests/snapshots/test_archive_reading.py::TestReading::"
 TESTS: Final = "tests/quorum/test_archive_damage.py::"
+SUMS: Final = "tests/snapshots/test_archive_sums.py::"
 RECEIVED: Final = "tests/quorum/test_received_snapshots.py::"
 
 ARCHIVES: Final = (
@@ -18,9 +19,92 @@ ARCHIVES: Final = (
         (READING + "test_an_epoch_that_changed_at_the_edge_of_a_segment_is_named",),
     ),
     Mutant(
+        "archive-sums-not-read",
+        "no batch of a segment that changed is given out, also where no batch's checksum covers it",
+        "snapshots/segments.py",
+        "                self._require_as_written(segment)\n",
+        "",
+        (SUMS + "test_a_byte_of_a_header_that_changed_is_named",),
+    ),
+    Mutant(
+        "archive-length-of-the-last-batch",
+        "a file that ends inside a batch, and was summed to its end, is no write in progress",
+        "snapshots/segments.py",
+        "                raise CorruptData(str(error)) from error  # no write",
+        "                raise  # no write",
+        (SUMS + "test_a_byte_of_a_header_that_changed_is_named",),
+    ),
+    Mutant(
+        "archive-of-any-owner",
+        "a segment of another cluster or log, with its sums, is named",
+        "snapshots/segments.py",
+        "    if owner is not None and said.owner is not None and said.owner != owner:\n",
+        "    if False:\n",
+        (SUMS + "test_a_segment_of_another_log_or_cluster_is_named",),
+    ),
+    Mutant(
+        "archive-older-segment",
+        "a sealed segment that is shorter than it was is named",
+        "snapshots/segments.py",
+        "or (size < summed.size and not segment.sealed):\n",
+        "or size < summed.size:\n",
+        (SUMS + "test_an_older_copy_of_a_segment_is_named",),
+    ),
+    Mutant(
+        "archive-sums-of-what-the-disk-has",
+        "the sum is that of the bytes that were meant",
+        "snapshots/archive.py",
+        "            self._save_sum(file, file.written)\n",
+        "            self._save_sum(file, read_sum(file.path, NOT_SUMMED, file.sum.size))\n",
+        (SUMS + "test_a_byte_that_changed_after_it_was_written_and_before_its_sum_was_saved_is_found",),
+    ),
+    Mutant(
+        "archive-start-compares-nothing",
+        "a start compares the segment that it goes on with",
+        "snapshots/archive_recovery.py",
+        "                reason = unlike_written(segment, self._owner)\n",
+        "                reason = None\n",
+        (
+            SUMS + "test_a_start_keeps_a_changed_segment_and_goes_on_behind_it",
+            SUMS + "test_a_start_cuts_a_changed_segment_that_the_journal_has",
+        ),
+    ),
+    Mutant(
+        "archive-changed-segment-cut",
+        "a changed segment that the journal has no more is kept",
+        "snapshots/archive_recovery.py",
+        "                if reason is not None and segment.base < self._flushed_end:\n",
+        "                if False:\n",
+        (SUMS + "test_a_start_keeps_a_changed_segment_and_goes_on_behind_it",),
+    ),
+    Mutant(
+        "archive-sums-outlive-a-cut",
+        "the sums of a segment are forgotten before it is cut",
+        "snapshots/archive_recovery.py",
+        "        forget_sums(segment.path)\n",
+        "",
+        (SUMS + "test_sums_are_forgotten_before_a_cut",),
+    ),
+    Mutant(
+        "archive-sums-stay",
+        "the sums of a deleted segment go with it",
+        "snapshots/archive.py",
+        "            segment.path.unlink()\n            sums_path(segment.path).unlink(missing_ok=True)\n",
+        "            segment.path.unlink()\n",
+        (SUMS + "test_sums_go_with_their_segments",),
+    ),
+    Mutant(
+        "archive-old-directory-changed",
+        "an old directory has its bytes until a segment is sealed",
+        "snapshots/archive.py",
+        "            if active is not None and self._sums and",
+        "            if active is not None and",
+        (SUMS + "test_an_old_directory_keeps_its_bytes_until_a_segment_is_sealed",),
+    ),
+    Mutant(
         "archive-damage-cut",
         "a changed batch that the journal has no more is kept, with what lies behind it",
-        "snapshots/archive.py",
+        "snapshots/archive_recovery.py",
         "            if end < self._flushed_end and not self._is_torn(number, position, end, error):\n",
         "            if False:\n",
         (TESTS + "test_a_changed_batch_before_the_mark_is_named_and_no_byte_is_cut",),
@@ -28,7 +112,7 @@ ARCHIVES: Final = (
     Mutant(
         "archive-refilled-kept",
         "a changed batch that the journal has is cut and comes again",
-        "snapshots/archive.py",
+        "snapshots/archive_recovery.py",
         "            if end < self._flushed_end and not self._is_torn(number, position, end, error):\n",
         "            if not self._is_torn(number, position, end, error):\n",
         (TESTS + "test_a_changed_batch_behind_the_mark_comes_again_from_the_journal",),
@@ -36,15 +120,15 @@ ARCHIVES: Final = (
     Mutant(
         "archive-length-believed",
         "whole batches behind a length that grew prove that it is no torn tail",
-        "snapshots/archive.py",
-        "        return first_whole(self._segments[number].path.read_bytes(), position, end) is None\n",
+        "snapshots/archive_recovery.py",
+        "        return first_whole(self.segments[number].path.read_bytes(), position, end) is None\n",
         "        return True\n",
         (TESTS + "test_a_length_that_grew_is_no_torn_tail",),
     ),
     Mutant(
         "archive-gap-cut",
         "a segment behind one that is gone is kept",
-        "snapshots/archive.py",
+        "snapshots/archive_recovery.py",
         "                if end < self._flushed_end:\n",
         "                if False:\n",
         (TESTS + "test_a_segment_that_is_gone_takes_no_other_with_it",),

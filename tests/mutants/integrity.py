@@ -61,8 +61,8 @@ INTEGRITY: Final = (
     Mutant(
         "integrity-bad-holes-file-stops-the-node",
         "a holes.json that cannot be read is made again of the segments",
-        "snapshots/archive.py",
-        "            gaps = gaps_between(tuple(self._segments))[-HOLES_MAX:]\n",
+        "snapshots/archive_recovery.py",
+        "            gaps = gaps_between(tuple(self.segments))[-HOLES_MAX:]\n",
         "            gaps = ()\n",
         (HOLES + "test_a_bad_holes_file_is_named_and_made_again",),
     ),

@@ -147,7 +147,7 @@ SNAPSHOTS: Final = (
     Mutant(
         "archive-hole-name-not-flushed",
         "a hole is still named after a crash",
-        "snapshots/archive.py",
+        "snapshots/archive_recovery.py",
         " / HOLES_FILE)\n        sync_directory(self._directory)\n",
         " / HOLES_FILE)\n",
         (FLUSHED + "test_a_hole_is_named_on_the_disk_before_anything_follows_it",),
@@ -164,8 +164,8 @@ SNAPSHOTS: Final = (
         "archive-of-a-killed-process-not-flushed",
         "what a killed process wrote is flushed before it counts as safe",
         "snapshots/archive.py",
-        "            flush(descriptor, segment.path)\n            file = _File",
-        "            file = _File",
+        "            flush(descriptor, segment.path)\n            summed",
+        "            summed",
         (FLUSHED + "test_what_a_killed_process_wrote_is_flushed_before_it_counts_as_safe",),
     ),
     Mutant(

@@ -139,7 +139,9 @@ def test_a_node_without_its_store_cuts_nothing_but_a_torn_tail_of_its_archive(ma
 
 def opened(root: Path) -> Archive:
     """An archive alone, of four batches a segment, that no journal refills."""
-    return Archive.open(root, Log.METADATA, segment_bytes=4 * BATCH_BYTES, flushed_end=Offset(2**63 - 1))
+    return Archive.open(
+        root, Log.METADATA, "one", segment_bytes=4 * BATCH_BYTES, flushed_end=Offset(2**63 - 1)
+    )
 
 
 def path_of(root: Path, base: int) -> Path:

@@ -11,6 +11,7 @@ from typing import Final
 
 PATTERNS: Final = (
     "archive/*/*.log",
+    "archive/*/*.checksums",
     "archive/*/holes.json",
     "snapshots/*/state",
     "snapshots/*/*.checkpoint",

@@ -9,6 +9,7 @@ from fencepost.records.types import BrokerEpoch, BrokerId, Log, Offset, Producer
 from fencepost.snapshots.archive import Archive
 
 BATCH_BYTES = 92  # one allocation
+CLUSTER = "one"
 ALL = Offset(2**62)  # the newest snapshot has everything
 
 
@@ -31,7 +32,7 @@ OPENED: list[Archive] = []
 
 
 def opened(root: Path, *, per_segment: int = 4) -> Archive:
-    archive = Archive.open(root, Log.METADATA, segment_bytes=per_segment * BATCH_BYTES)
+    archive = Archive.open(root, Log.METADATA, CLUSTER, segment_bytes=per_segment * BATCH_BYTES)
     OPENED.append(archive)
     return archive
 
@@ -55,7 +56,9 @@ def offsets(root: Path, first: int = 0) -> list[int]:
 
 
 def files(root: Path) -> list[str]:
-    return sorted(path.name for path in (root / Log.METADATA.directory).iterdir())
+    """Without those of sums."""
+    found = (root / Log.METADATA.directory).iterdir()
+    return sorted(path.name for path in found if path.suffix != ".checksums")
 
 
 def segment(root: Path, base: int) -> Path:

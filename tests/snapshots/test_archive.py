@@ -11,7 +11,7 @@ from fencepost.records.batch import BatchRecord, decode_batch, encode_batch, sta
 from fencepost.records.invariant import InvariantViolation
 from fencepost.records.types import Log, Offset, Term
 from fencepost.snapshots.archive import BUFFERED_BYTES_MAX, Archive
-from tests.snapshots.archives import ALL, BATCH_BYTES, batch, files, filled, offsets, opened, segment
+from tests.snapshots.archives import ALL, BATCH_BYTES, CLUSTER, batch, files, filled, offsets, opened, segment
 from tests.together import table
 
 
@@ -85,7 +85,7 @@ class TestWriting:
     """Buffered, written, flushed: three different promises."""
 
     def test_the_buffer_is_bounded(self, tmp_path: Path) -> None:
-        archive = Archive.open(tmp_path, Log.METADATA)
+        archive = Archive.open(tmp_path, Log.METADATA, CLUSTER)
         large = [BatchRecord(None, bytes(BUFFERED_BYTES_MAX // 2))]
         for offset in range(2):
             archive.append(stamp(encode_batch(large, timestamp_ms=0), Offset(offset), Term(1)))
@@ -195,7 +195,7 @@ class TestWriting:
 
     @table("log", Log, ids=lambda log: log.directory)
     def test_each_log_has_its_own_directory(self, tmp_path: Path, log: Log) -> None:
-        archive = Archive.open(tmp_path, log)
+        archive = Archive.open(tmp_path, log, CLUSTER)
         archive.append(batch(0))
         archive.close()
         assert [path.name for path in tmp_path.iterdir()] == [log.directory]

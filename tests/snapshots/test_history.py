@@ -121,7 +121,7 @@ def test_the_record_says_who_when_and_in_which_epoch(tmp_path: Path) -> None:
     data = encode_batch(
         [BatchRecord(None, encode_frame(each)) for each in (NoOpRecord(), record)], timestamp_ms=77
     )
-    archive = Archive.open(tmp_path / ARCHIVE_FOLDER, Log.METADATA)
+    archive = Archive.open(tmp_path / ARCHIVE_FOLDER, Log.METADATA, "one")
     archive.append(stamp(leader, Offset(0), Term(9)))
     archive.append(stamp(data, Offset(1), Term(9)))
     archive.close()
