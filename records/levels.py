@@ -13,7 +13,8 @@ level from which on it is written; what was written below it is read for ever.
   5   group-aware InitProducerId (KIP-447): a transactional id has assignments of groups, and the first offset
       that a transaction commits names its transactional id.
   6   a partition whose log is lost may be started again, empty: PartitionChangeRecord, and a table of the
-      offsets at which such partitions start.
+      offsets at which such partitions start. No bytes: every version that reads this level seals its image
+      (snapshots/sums.py), so an image at this level without a seal is a damaged one.
   7   no bytes: every broker takes changed settings of a topic, and its new partitions, while it runs.
   8   ACLs are in the metadata log: AccessControlEntryRecord, RemoveAccessControlEntryRecord, their tables.
       No bytes: every broker cleans the logs of compacted topics, so topics may be compacted.
@@ -50,6 +51,9 @@ GROUP_AWARE_INIT: Final = 5
 
 PARTITION_RECOVERY: Final = 6
 """From this level on every voter keeps at which offset a lost partition was started again."""
+
+SEALED_IMAGES: Final = 6
+"""From this level on every voter's image has a seal."""
 
 CHANGED_TOPICS: Final = 7
 """From this level on the settings of a topic and its number of partitions may be changed."""

@@ -47,6 +47,7 @@ from fencepost.snapshots.sums import (
     SealBroken,
     StoreDamaged,
     Verdict,
+    is_always_sealed,
     judge,
     row_hash,
     seal_of,
@@ -132,7 +133,8 @@ class Store:
             self.generation = decode_generation(self.meta_get("generation"))
             self.image = Image(self, self._header())
         self.rows_sum = sum_of_image(self.txn, self.image_db, self.generation)
-        verdict = Verdict.DAMAGED if is_broken else judge(seal, Seal(meta, self.rows_sum))
+        now, must_be_sealed = Seal(meta, self.rows_sum), is_always_sealed(self.image)
+        verdict = Verdict.DAMAGED if is_broken else judge(seal, now, must_be_sealed=must_be_sealed)
         self.sums_hold = verdict is not Verdict.UNSEALED
         self._must_seal = seal is None or raw != copy or not self.sums_hold
         self.dirty = self.dirty or self._must_seal

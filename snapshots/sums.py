@@ -11,6 +11,8 @@ Ballot    a copy of term and vote in meta, under a CRC-32C: if the two differ, t
 Earlier   versions read past all of this, and write without it. A header and an applied index that are both
           newer than the seal's are theirs: the image is taken as it is, and sealed anew. Those that seal
           leave the copy as it was: it counts for the image that it is of, and for no other.
+Level     from ``SEALED_IMAGES`` on, by the image's own row, every version that can have written it seals:
+          without a seal, or with one of an older image, it is damaged. That row alone says so.
 """
 
 import enum
@@ -20,7 +22,10 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 from crc32c import crc32c
 
+from fencepost.controller import levels
+from fencepost.controller.view import View
 from fencepost.records.invariant import CorruptData, InvariantViolation
+from fencepost.records.levels import SEALED_IMAGES
 from fencepost.snapshots.reader import APPLIED, Reader
 from fencepost.snapshots.rows import decode_header, row_key
 
@@ -97,17 +102,26 @@ def seal_of(meta: dict[str, bytes], raw: bytes | None, copy: bytes | None) -> Se
     return seal
 
 
-def judge(seal: Seal | None, now: Seal) -> Verdict:
+def is_always_sealed(view: View) -> bool:
+    """By the level in force: no version that can have written this image left it without a seal."""
+    try:
+        return levels.in_force(view) >= SEALED_IMAGES
+    except (CorruptData, msgspec.DecodeError):
+        return True  # no version wrote such a row
+
+
+def judge(seal: Seal | None, now: Seal, *, must_be_sealed: bool = False) -> Verdict:
     """What is in the store, ``now``, against what was sealed."""
+    unsealed = Verdict.DAMAGED if must_be_sealed else Verdict.UNSEALED
     try:
         decode_header(now.meta.get(HEADER))
     except InvariantViolation:
         return Verdict.DAMAGED
     if seal is None:
-        return Verdict.UNSEALED
+        return unsealed
     if seal.is_of(now.meta):
         return Verdict.SOUND if seal.rows == now.rows else Verdict.DAMAGED
-    return Verdict.UNSEALED if _is_newer(seal.meta, now.meta) else Verdict.DAMAGED
+    return unsealed if _is_newer(seal.meta, now.meta) else Verdict.DAMAGED
 
 
 def row_hash(key: bytes, value: bytes) -> int:
@@ -135,6 +149,8 @@ def require_sealed(reader: Reader) -> None:
     """Read every row of a store as of its last flush. Raises SealBroken."""
     meta = {name: raw for name in IMAGE_NAMES if (raw := reader.meta_get(name)) is not None}
     seal = seal_of(meta, reader.meta_get(SEAL), reader.meta_get(SEAL_COPY))
+    if seal is None and is_always_sealed(reader):
+        raise SealBroken("it has no seal, and at its log level each version writes one")
     if seal is None:
         return  # nothing was verified at the start, either
     found = sum(row_hash(row_key(0, name, key), value) for name, key, value in reader.rows())

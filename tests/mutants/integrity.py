@@ -4,6 +4,7 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
+LEVELS: Final = "tests/snapshots/test_seal_levels.py::"
 TESTS: Final = "tests/quorum/test_integrity.py::"
 VALUES: Final = TESTS + "test_a_flipped_byte_of_a_value_is_never_believed"
 OF_BROKER: Final = "tests/broker/test_partitions.py::"
@@ -203,9 +204,33 @@ INTEGRITY: Final = (
         "integrity-earlier-version-is-damage",
         "what an earlier version wrote is taken as it is",
         "snapshots/sums.py",
-        "    return Verdict.UNSEALED if _is_newer(seal.meta, now.meta) else Verdict.DAMAGED\n",
+        "    return unsealed if _is_newer(seal.meta, now.meta) else Verdict.DAMAGED\n",
         "    return Verdict.DAMAGED\n",
         ("tests/snapshots/test_sums.py::test_what_is_judged",),
+    ),
+    Mutant(
+        "integrity-seal-gone-at-its-level",
+        "at a level whose versions all seal a store without a seal is damaged",
+        "snapshots/store.py",
+        "must_be_sealed=must_be_sealed)",
+        "must_be_sealed=False)",
+        (LEVELS + "test_a_seal_that_is_gone_is_damage_from_its_level_on",),
+    ),
+    Mutant(
+        "integrity-unsealed-rows-copied",
+        "at such a level no snapshot is made of rows without a seal",
+        "snapshots/sums.py",
+        "    if seal is None and is_always_sealed(reader):\n",
+        "    if False:\n",
+        (LEVELS + "test_no_snapshot_is_made_without_a_seal_from_its_level_on",),
+    ),
+    Mutant(
+        "integrity-level-row-believed",
+        "a level's row that does not decode was written by no version",
+        "snapshots/sums.py",
+        "        return True  # no version wrote such a row\n",
+        "        return False\n",
+        (LEVELS + "test_a_level_that_makes_no_sense_is_damage",),
     ),
     Mutant(
         "integrity-old-row-stays-in-the-sum",

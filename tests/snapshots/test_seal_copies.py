@@ -1,5 +1,6 @@
 """The seal is in the store twice: one flipped bit of it costs nothing, and no image is taken without it."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +50,8 @@ def meta_of(directory: Path) -> Meta:
         return {bytes(name).decode(): bytes(raw) for name, raw in cursor}
 
 
-def put(directory: Path, values: dict[str, bytes | None]) -> None:
-    """Behind the store's back; None removes. A row of the image has the name ``row``."""
+def put(directory: Path, values: dict[str, bytes | None], rows: Mapping[bytes, bytes] = {}) -> None:
+    """Behind the store's back; None removes. A row of the image has the name ``row``, or is in ``rows``."""
     with lmdb.open(str(directory / "store"), max_dbs=8, map_size=MAP_BYTES, sync=False) as env:
         meta, image = env.open_db(b"meta"), env.open_db(b"image")
         with env.begin(write=True) as txn:
@@ -60,6 +61,8 @@ def put(directory: Path, values: dict[str, bytes | None]) -> None:
                     txn.delete(key, db=db)
                 else:
                     txn.put(key, value, db=db)
+            for key, value in rows.items():
+                txn.put(key, value, db=image)
 
 
 def flip(directory: Path, *names: str, at: int = -1) -> None:
