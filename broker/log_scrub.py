@@ -2,7 +2,8 @@
 
 Rounds      one round over each log directory begins with the broker, and ROUND_PAUSE_S after the one before.
             A thread for each directory: a slow disk does not delay the others.
-Pace        at most BYTES_PER_S of a directory, and a fifth of a core. A file is open for one segment's time.
+Pace        at most 32 MiB/s of a directory, and a fifth of a core (snapshots/scrub_pace.py). A file is open
+            for one segment's time.
 Found       what changed takes the partition offline by name, as at a start. Until the first round was
             there, batches from before the start are checked when they are read (log/unchecked.py).
 Passed over segments that a cleaner works on, or that are gone: the next round finds what took their place.
@@ -10,8 +11,7 @@ Source      none: Apache Kafka does not look.
 """
 
 import asyncio
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -21,50 +21,17 @@ from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
-from fencepost.broker.log.scrub import Pace, Part
+from fencepost.broker.log.scrub import Part
 from fencepost.broker.log.segment import Segment
 from fencepost.broker.off_loop import off_loop
 from fencepost.broker.partition import Partition
 from fencepost.broker.partitions import Partitions
 from fencepost.records.invariant import CorruptData
 from fencepost.snapshots.checksums import sums_path
+from fencepost.snapshots.scrub_pace import Pace, ScrubPace, ScrubStopped
 
 ROUND_PAUSE_S: Final = 3600.0
 RECOVERY_POLL_S: Final = 0.1  # while logs are opened at the start
-BYTES_PER_S: Final = 32 * 1024 * 1024
-"""A terabyte in nine hours, beside which a disk still serves; comparing so many takes 8 ms of CPU."""
-
-SLICE_BYTES: Final = 1024 * 1024
-SLICE_S: Final = 0.001  # of CPU: batches are read one by one where there are no sums
-PAUSE: Final = 4.0  # times the CPU of the slice, at least: requests want the interpreter, too
-
-
-class ScrubStopped(Exception):
-    """The log is being closed."""
-
-
-class ScrubPace:
-    """How fast a thread goes. It is called after what was read, always in that thread."""
-
-    def __init__(self, may_go_on: Callable[[], bool], sleep: Callable[[float], None] = time.sleep) -> None:
-        self._may_go_on = may_go_on
-        self._sleep = sleep
-        self._read = 0
-        self._slice_began: float | None = None
-
-    def __call__(self, size: int) -> None:
-        """So many bytes were read: sleep if the slice is over. Raises ScrubStopped."""
-        now = time.thread_time()
-        used = 0.0 if self._slice_began is None else now - self._slice_began
-        self._slice_began = now - used
-        self._read += size
-        if self._read < SLICE_BYTES and used < SLICE_S:
-            return
-        if not self._may_go_on():
-            raise ScrubStopped
-        self._sleep(max(self._read / BYTES_PER_S, PAUSE * used))
-        self._read = 0
-        self._slice_began = time.thread_time()
 
 
 def _why_unread(sums: Path) -> OSError | None:

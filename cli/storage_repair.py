@@ -1,4 +1,4 @@
-"""``fencepost storage repair``: a stopped node's partition log, or whose image it is to go on with."""
+"""``fencepost storage repair``: a stopped node's partition log, its archives, or whose image it takes."""
 
 import sys
 from dataclasses import asdict
@@ -12,11 +12,13 @@ from fencepost.broker.log.put_back import Changed, put_back
 from fencepost.broker.log.repair import Inspected, cut, inspect
 from fencepost.cli.node_config import read_config
 from fencepost.cli.output import JSON, dir_option, echo_json, format_option
+from fencepost.cli.storage_repair_archive import repair_archives
 from fencepost.cluster.console import Failed, Unreadable, WrongUsage
 from fencepost.cluster.local_cluster import open_cluster
 from fencepost.quorum import image_marks
 from fencepost.records.types import NodeId
 from fencepost.settings.config import NodeConfig
+from fencepost.snapshots.history import ARCHIVE_FOLDER
 from fencepost.snapshots.store import STORE_FAILURES, StoreInUse
 
 DAMAGED = 1  # the exit status while a damage is there
@@ -36,6 +38,15 @@ DAMAGED = 1  # the exit status while a damage is there
 @click.option(
     "--restore", is_flag=True, help="Put back a header field that alone changed, where that is proven."
 )
+@click.option("--archive", is_flag=True, help="Put right the archives of committed records.")
+@click.option(
+    "--from",
+    "peers",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="DIRECTORY",
+    help="With --archive: another node's log directory, or a copy. Repeatable; default: the others of --dir.",
+)
 @format_option
 def repair(
     file: Path | None,
@@ -45,6 +56,8 @@ def repair(
     trust: int | None,
     accept_data_loss: bool,
     restore: bool,
+    archive: bool,
+    peers: tuple[Path, ...],
     output_format: str,
 ) -> None:
     """Read a partition's log whole, and say what is wrong with it and what a cut there would lose.
@@ -60,16 +73,30 @@ def repair(
     the word to each other voter; then NODE has to lead, and sends them its image. A voter that is given its
     own number goes on with what it has. What the others answered from their images may not be in NODE's.
 
+    With --archive: segments of this node's archives that are not what was written are taken from the
+    archives of other nodes, which may run meanwhile; the damaged files stay, as *.damaged. What none of them
+    has is set aside with --accept-data-loss, as a named hole: this node's history lacks it, its state does
+    not.
+
     Exit status: 0 sound or repaired, 1 damaged, 2 wrong usage, 3 could not be read.
     """
     config = _config(file, directory, node_id)
-    if (name is None) == (trust is None):
-        raise WrongUsage("name what to repair: --partition TOPIC-PARTITION, or --trust NODE")
-    if name is not None:
+    if (name is not None) + (trust is not None) + archive != 1:
+        raise WrongUsage("name what to repair: --partition TOPIC-PARTITION, --trust NODE, or --archive")
+    if archive:
+        others = peers or (() if file is not None else _others(directory, config.node_id))
+        repair_archives(config, others, may_give_up=accept_data_loss, output_format=output_format)
+    elif name is not None:
         allowed = _Allowed(restore=restore or accept_data_loss, cut=accept_data_loss)
         _repair_partition(_root_of(name, config), name, allowed, output_format)
     elif trust is not None:
         _trust(config, NodeId(trust), output_format)
+
+
+def _others(directory: Path, node_id: int) -> tuple[Path, ...]:
+    """Of the other voters of a local cluster."""
+    nodes = [node.config for node in open_cluster(directory).nodes if node.config.node_id != node_id]
+    return tuple(each.directory for each in nodes if (each.directory / ARCHIVE_FOLDER).is_dir())
 
 
 class _Allowed(NamedTuple):

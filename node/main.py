@@ -24,6 +24,7 @@ from fencepost.broker.exit_reason import ExitReason
 from fencepost.broker.main import Broker
 from fencepost.coordinator.announcer import Here
 from fencepost.node.active_controller import EXIT_HALTED, Controller
+from fencepost.node.archive_scrub import ArchiveScrub
 from fencepost.node.metrics import NodeMetrics, watch_loop
 from fencepost.node.metrics_port import MetricsPort
 from fencepost.node.readiness import Readiness
@@ -41,6 +42,7 @@ from fencepost.settings.node_identity import (
     mended,
     without_store,
 )
+from fencepost.snapshots.history import ARCHIVE_FOLDER
 from fencepost.snapshots.store import STORE_FAILURES
 from fencepost.snapshots.sums import StoreDamaged
 from fencepost.wire.descriptors import RESERVE_MIN
@@ -244,7 +246,10 @@ async def _run(config: NodeConfig, identity: Identity, log: FilteringBoundLogger
             zookeeper = await stack.enter_async_context(_zookeeper(config, log))
             controller = Controller(config, identity, credentials, log, metrics, zookeeper, memory, clock)
             credentials.look_up_recorded(controller.coordinators.recorded)
-            parts.append(controller)
+            parts += [
+                controller,
+                ArchiveScrub(config.directory / ARCHIVE_FOLDER, identity.cluster_id, log=log),
+            ]
         if config.is_broker:
             coordinator = None if controller is None else controller.coordinators.client_service
             broker = Broker(

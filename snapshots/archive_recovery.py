@@ -83,11 +83,11 @@ class ArchiveRecovery:
                     break
             end, position, error = sound_part(segment)
             if error is None:
-                reason = unlike_written(segment, self._owner)
-                if reason is not None and segment.base < self._flushed_end:
-                    self._keep(number, 0, segment.base, reason)  # offsets are right: it goes on behind
-                elif reason is not None:
-                    self._cut(number, 0, reason)
+                unlike = unlike_written(segment, self._owner)
+                if unlike is not None and segment.base < self._flushed_end:
+                    self._keep(number, 0, segment.base, unlike)  # offsets are right: it goes on behind
+                elif unlike is not None:
+                    self._cut(number, 0, unlike)
                     end = segment.base
                     break
                 continue

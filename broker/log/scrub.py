@@ -11,7 +11,6 @@ Threads   ``scrub`` runs beside the log's owner, with files of its own; the rest
 Replaced  by a cleaner, or deleted, meanwhile: what was found says nothing. The owner looks (``part``).
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from fencepost.broker.log.checkpoints import LeaderEpochs
@@ -27,9 +26,7 @@ from fencepost.broker.log.unchecked import Known, sound_header
 from fencepost.records.invariant import CorruptData
 from fencepost.snapshots.checksums import is_as_summed, load_sums, sums_path
 from fencepost.snapshots.file_sums import NOT_SUMMED, Summed
-
-Pace = Callable[[int], None]
-"""Called after so many bytes were read: it may wait, and ends the scrub with an exception of its own."""
+from fencepost.snapshots.scrub_pace import Pace
 
 
 class Part(NamedTuple):

@@ -164,10 +164,23 @@ class ChangedField(Part):
     written: int
 
 
+class RepairedArchive(Part):
+    """Of an archive, what was wrong, and what became of it."""
+
+    log: str
+    segment: str | None
+    first_offset: int
+    end_offset: int | None
+    reason: str
+    taken_from: str | None
+    given_up: bool
+
+
 class Repaired(Document):
-    """``storage repair``: of a partition; with --trust the first two."""
+    """``storage repair``: of a partition; with --trust the first two; with --archive node_id and archives."""
 
     node_id: int | UnsetType = UNSET
+    archives: list[RepairedArchive] | UnsetType = UNSET
     trusts: int | UnsetType = UNSET
     partition: str | UnsetType = UNSET
     directory: str | UnsetType = UNSET

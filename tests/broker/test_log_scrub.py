@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.broker import log_scrub
-from fencepost.broker.log.scrub import Pace, Part, Scrubbable
-from fencepost.broker.log_scrub import BYTES_PER_S, SLICE_BYTES, LogScrub, ScrubPace, ScrubStopped
+from fencepost.broker.log.scrub import Part, Scrubbable
+from fencepost.broker.log_scrub import LogScrub
 from fencepost.broker.partition import Partition
 from fencepost.controller.errors import ErrorCode
 from fencepost.records.invariant import CorruptData
-from fencepost.snapshots import file_sums
+from fencepost.snapshots import file_sums, scrub_pace
+from fencepost.snapshots.scrub_pace import BYTES_PER_S, SLICE_BYTES, Pace, ScrubPace, ScrubStopped
 from fencepost.wire.k02_list_offsets import LIST_OFFSETS, ListOffsets, OffsetQuery
 from tests.broker.batches import TOPIC, batch, fetch, produce
 from tests.broker.data_stage import HERE, fetched, hosting, produced
@@ -165,7 +165,7 @@ def test_a_log_that_is_closed_does_not_wait_for_its_scrub(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between two slices it is over, and nothing is found."""
-    monkeypatch.setattr(log_scrub, "SLICE_BYTES", 1)
+    monkeypatch.setattr(scrub_pace, "SLICE_BYTES", 1)
     monkeypatch.setattr(file_sums, "_PIECE_BYTES", 50)
 
     async def story() -> None:

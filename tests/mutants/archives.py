@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 READING: Final = "tests/snapshots/test_archive_reading.py::TestReading::"
 TESTS: Final = "tests/quorum/test_archive_damage.py::"
 SUMS: Final = "tests/snapshots/test_archive_sums.py::"
+REPAIR: Final = "tests/snapshots/test_archive_repair.py::"
 RECEIVED: Final = "tests/quorum/test_received_snapshots.py::"
 
 ARCHIVES: Final = (
@@ -62,8 +63,8 @@ ARCHIVES: Final = (
         "archive-start-compares-nothing",
         "a start compares the segment that it goes on with",
         "snapshots/archive_recovery.py",
-        "                reason = unlike_written(segment, self._owner)\n",
-        "                reason = None\n",
+        "                unlike = unlike_written(segment, self._owner)\n",
+        "                unlike = None\n",
         (
             SUMS + "test_a_start_keeps_a_changed_segment_and_goes_on_behind_it",
             SUMS + "test_a_start_cuts_a_changed_segment_that_the_journal_has",
@@ -73,7 +74,7 @@ ARCHIVES: Final = (
         "archive-changed-segment-cut",
         "a changed segment that the journal has no more is kept",
         "snapshots/archive_recovery.py",
-        "                if reason is not None and segment.base < self._flushed_end:\n",
+        "                if unlike is not None and segment.base < self._flushed_end:\n",
         "                if False:\n",
         (SUMS + "test_a_start_keeps_a_changed_segment_and_goes_on_behind_it",),
     ),
@@ -100,6 +101,49 @@ ARCHIVES: Final = (
         "            if active is not None and self._sums and",
         "            if active is not None and",
         (SUMS + "test_an_old_directory_keeps_its_bytes_until_a_segment_is_sealed",),
+    ),
+    Mutant(
+        "archive-repair-unproven",
+        "what is put in a segment's place has the sum of what was written",
+        "snapshots/archive_repair.py",
+        "    if summed != NOT_SUMMED and NOT_SUMMED.followed_by(content[: summed.size]) != summed:\n",
+        "    if False:\n",
+        (REPAIR + "test_nothing_is_taken_that_is_not_proven",),
+    ),
+    Mutant(
+        "archive-repair-in-place",
+        "the damaged file is kept beside the new one",
+        "snapshots/archive_repair.py",
+        '        os.link(path, f"{path}{DAMAGED}")\n',
+        "        pass\n",
+        (REPAIR + "test_a_changed_segment_is_taken_from_another_node",),
+    ),
+    Mutant(
+        "archive-repair-of-another-cluster",
+        "the sums of a file of another cluster say nothing of what was there",
+        "snapshots/archive_repair.py",
+        "said.sums.batches if said.owner == owner else NOT_SUMMED",
+        "said.sums.batches",
+        (REPAIR + "test_a_segment_of_another_cluster_gives_way_to_the_own_one",),
+    ),
+    Mutant(
+        "archive-scrub-passes",
+        "the scrub compares sealed segments with their sums",
+        "snapshots/archive_scrub.py",
+        "    if reason is not None:\n",
+        "    if False:\n",
+        (
+            REPAIR + "test_the_scrub_names_what_changed",
+            "tests/cli/test_archive_repair.py::test_a_running_node_names_it",
+        ),
+    ),
+    Mutant(
+        "archive-scrub-sums-old-directories",
+        "an old directory gets no file of sums from the scrub",
+        "snapshots/archive_scrub.py",
+        '    if any(segment.path.parent.glob(f"*{SUFFIX}")):\n',
+        "    if True:\n",
+        (REPAIR + "test_the_scrub_sums_what_an_earlier_version_wrote_once_the_archive_has_sums",),
     ),
     Mutant(
         "archive-damage-cut",

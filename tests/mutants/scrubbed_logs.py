@@ -179,7 +179,7 @@ SCRUBBED_LOGS: Final = (
     Mutant(
         "scrub-at-full-speed",
         "a scrub reads at most so many bytes in a second",
-        "broker/log_scrub.py",
+        "snapshots/scrub_pace.py",
         "max(self._read / BYTES_PER_S, PAUSE * used)",
         "PAUSE * used",
         (BROKER + "test_the_pace_is_by_bytes_and_by_cpu",),

@@ -36,9 +36,16 @@ def written(root: Path, log: Log = Log.METADATA, *, cluster: str = CLUSTER, firs
     return archive
 
 
-def reopened(root: Path, log: Log = Log.METADATA, *, cluster: str = CLUSTER, flushed: int = 0) -> Archive:
+def reopened(
+    root: Path,
+    log: Log = Log.METADATA,
+    *,
+    cluster: str = CLUSTER,
+    flushed: int = 0,
+    per_segment: int = PER_SEGMENT,
+) -> Archive:
     archive = Archive.open(
-        root, log, cluster, segment_bytes=PER_SEGMENT * BATCH_BYTES, flushed_end=Offset(flushed)
+        root, log, cluster, segment_bytes=per_segment * BATCH_BYTES, flushed_end=Offset(flushed)
     )
     OPENED.append(archive)
     return archive

@@ -1,0 +1,136 @@
+"""A damaged archive of a stopped node: what is wrong with it, and its batches from another node's archive.
+
+Proof    committed batches do not differ between nodes. Where the segment was summed, what is put in its place
+         has that very sum; else each batch of the other archive is checked as its readers check it, and they
+         reach from where the segment begins to where the next one does.
+Order    the damaged file is linked to ``<name>.damaged``; the new one, flushed, takes its name. Killed at any
+         line: the one or the other is there.
+Given up is what no one has: the file is set aside as ``<name>.damaged``, and its offsets are a named hole.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from fencepost.records.invariant import CorruptData
+from fencepost.records.types import Offset
+from fencepost.snapshots.checksums import Content, Owner, SegmentSums, read_content, sums_path, write_content
+from fencepost.snapshots.file_sums import NOT_SUMMED
+from fencepost.snapshots.flushes import replace_file, sync_directory, write_flushed
+from fencepost.snapshots.segments import (
+    HOLES_FILE,
+    ArchiveReader,
+    Hole,
+    Segment,
+    TornTail,
+    encode_holes,
+    list_segments,
+    load_holes,
+    sound_part,
+    unlike_written,
+)
+
+DAMAGED: Final = ".damaged"
+_SEALED: Final = 0o444
+
+
+class Wrong(NamedTuple):
+    """A segment that is not what was written, or is not there: ``segment`` is None then."""
+
+    segment: Segment | None
+    first: Offset
+    end: Offset | None  # where the next segment begins; None: it is the last one
+    reason: str
+
+
+def wrong_segments(directory: Path, owner: Owner | None = None) -> list[Wrong]:
+    """What is wrong with an archive, the oldest first. Raises CorruptData (``holes.json``), OSError."""
+    segments, holes = list_segments(directory), load_holes(directory)
+    found: list[Wrong] = []
+    expected: Offset | None = None
+    for number, segment in enumerate(segments):
+        if expected is not None and segment.base > expected and Hole(expected, segment.base) not in holes:
+            found.append(
+                Wrong(None, expected, segment.base, f"offsets {expected} to {segment.base - 1} are gone")
+            )
+        following = segments[number + 1].base if number + 1 < len(segments) else None
+        end, _, error = sound_part(segment)
+        is_torn = isinstance(error, TornTail) and following is None and not segment.sealed
+        reason = unlike_written(segment, owner) or ("" if error is None or is_torn else str(error))
+        if reason:
+            found.append(Wrong(segment, segment.base, following, reason))
+        expected = following if reason else end
+    return found
+
+
+def take(directory: Path, wrong: Wrong, peers: Sequence[Path], owner: Owner) -> Path | None:
+    """Put right what is wrong, from the first archive that has it. Returns which; None: none has.
+
+    Raises OSError.
+    """
+    for peer in peers:
+        content = _content(peer, wrong, owner)
+        if content is not None:
+            _put(directory, wrong, content, owner)
+            return peer
+    return None
+
+
+def give_up(directory: Path, wrong: Wrong) -> None:
+    """Set a damaged segment aside; what it had is a named hole. Raises OSError."""
+    if wrong.end is not None:
+        kept = [hole for hole in load_holes(directory) if not wrong.first <= hole.first < wrong.end]
+        _save_holes(directory, sorted([*kept, Hole(wrong.first, wrong.end)]))
+    if wrong.segment is not None:
+        path = wrong.segment.path
+        path.replace(f"{path}{DAMAGED}")
+        sums_path(path).unlink(missing_ok=True)
+        sync_directory(directory)
+
+
+def _content(peer: Path, wrong: Wrong, owner: Owner) -> bytes | None:
+    """The bytes that belong there, by the batches of another archive; None: it does not have them."""
+    summed, size = NOT_SUMMED, 0
+    if wrong.segment is not None:
+        said = read_content(sums_path(wrong.segment.path), wrong.first)
+        summed = said.sums.batches if said.owner == owner else NOT_SUMMED  # else they are of a file put there
+        size = max(summed.size, wrong.segment.path.stat().st_size)
+    content, at = bytearray(), wrong.first
+    try:
+        for stored in ArchiveReader(peer).read(wrong.first):
+            is_whole = at == wrong.end if wrong.end is not None else len(content) >= size
+            if is_whole or stored.header.base_offset != at:
+                break
+            content += stored.content
+            at = stored.header.end
+    except CorruptData:
+        return None
+    if summed != NOT_SUMMED and NOT_SUMMED.followed_by(content[: summed.size]) != summed:
+        return None
+    is_all = at == wrong.end if wrong.end is not None else len(content) == size
+    if not is_all and NOT_SUMMED.followed_by(content) != summed:
+        return None  # what was summed may end before a hole
+    return bytes(content)
+
+
+def _put(directory: Path, wrong: Wrong, content: bytes, owner: Owner) -> None:
+    path = directory / f"{wrong.first:020d}.log"
+    if path.exists() and not Path(f"{path}{DAMAGED}").exists():
+        os.link(path, f"{path}{DAMAGED}")
+    made = path.with_name(f"{path.name}.new")
+    write_flushed(made, content)
+    made.chmod(_SEALED)
+    made.replace(path)
+    sums = SegmentSums(NOT_SUMMED.followed_by(content), NOT_SUMMED, NOT_SUMMED, NOT_SUMMED)
+    write_content(sums_path(path), wrong.first, Content(sums, owner), durable=True)
+    holes = load_holes(directory)
+    if wrong.end is not None:
+        end = sound_part(Segment(wrong.first, path, sealed=True))[0]
+        filled = [hole for hole in holes if not (wrong.first <= hole.first and hole.end <= end)]
+        if len(filled) < len(holes):
+            _save_holes(directory, filled)
+
+
+def _save_holes(directory: Path, holes: Sequence[Hole]) -> None:
+    replace_file(directory / HOLES_FILE, encode_holes(tuple(holes)), durable=True)

@@ -1,0 +1,111 @@
+"""``storage repair --archive`` on the archives of stopped nodes, and the scrub that finds what it repairs."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+import structlog
+
+from fencepost.cluster.local_cluster import LocalCluster, create_cluster
+from fencepost.node.archive_scrub import ArchiveScrub
+from fencepost.records.batch_layout import LEADER_EPOCH_AT
+from fencepost.records.types import Log
+from fencepost.snapshots.store import Store
+from tests.harness.command import contents, here
+from tests.snapshots.archives import BATCH_BYTES, flip, segment
+from tests.snapshots.test_archive_sums import written
+
+Capture = pytest.CaptureFixture[str]
+BASE = 3
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> LocalCluster:
+    """Nodes 1 and 2 have the same archive; a byte of node 1's changed."""
+    made = create_cluster(tmp_path / "c", 3, 9092)
+    for node in (1, 2):
+        written(root(made, node), cluster=made.cluster_id).close()
+    flip(segment(root(made, 1), BASE), 2 * BATCH_BYTES + LEADER_EPOCH_AT + 3)
+    return made
+
+
+def root(cluster: LocalCluster, node: int) -> Path:
+    return cluster.node(node).config.directory / "archive"
+
+
+def words(cluster: LocalCluster, *more: object) -> list[object]:
+    return ["storage", "repair", "--dir", cluster.directory, "--node", 1, "--archive", *more]
+
+
+def test_a_local_clusters_other_nodes_have_it(cluster: LocalCluster, capsys: Capture) -> None:
+    verified = here(capsys, "storage", "verify", "--dir", cluster.directory, "--node", 1)
+    assert verified.status == 1
+    assert f"{BASE:020d}.log: other bytes than were written" in verified.stdout
+    done = here(capsys, *words(cluster))
+    assert done.status == 0
+    taken = root(cluster, 2) / Log.METADATA.directory
+    assert f"__cluster_metadata-0, from offset {BASE}: other bytes than were written" in done.stdout
+    assert f"Taken from {taken}." in done.stdout
+    assert "node 1: all archives are sound" in here(capsys, *words(cluster)).stdout
+    assert here(capsys, "storage", "verify", "--dir", cluster.directory, "--node", 1).status == 0
+
+
+def test_what_no_node_has_is_given_up_at_a_word(
+    cluster: LocalCluster, capsys: Capture, tmp_path: Path
+) -> None:
+    config = cluster.node(1).directory / "node.properties"
+    alone = ["storage", "repair", "--config", config, "--archive"]
+    shown = here(capsys, *alone)
+    assert (shown.status, "Try --from DIRECTORY of another node; --accept" in shown.stdout) == (1, True)
+    document = contents(here(capsys, *alone, "--accept-data-loss", "--format", "json").stdout)
+    (found,) = document["archives"]
+    assert (found["first_offset"], found["taken_from"], found["given_up"]) == (BASE, None, True)
+    assert "all archives are sound" in here(capsys, *alone).stdout
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        (("--partition", "orders-0"), "--trust NODE, or --archive"),
+        (("--from", "nowhere"), "nowhere has no folder archive"),
+    ],
+)
+def test_wrong_words(cluster: LocalCluster, capsys: Capture, more: tuple[str, ...], expected: str) -> None:
+    refused = here(capsys, *words(cluster, *more))
+    assert refused.status == 2
+    assert expected in refused.stderr
+
+
+def test_not_while_the_node_runs(cluster: LocalCluster, capsys: Capture) -> None:
+    store = Store.open(cluster.node(1).config.directory / "store")
+    try:
+        refused = here(capsys, *words(cluster))
+    finally:
+        store.close()
+    assert refused.status == 1
+    assert "is open in another process" in refused.stderr
+
+
+def test_a_running_node_names_it(cluster: LocalCluster) -> None:
+    async def story() -> None:
+        for node in (1, 2):
+            scrub = ArchiveScrub(root(cluster, node), cluster.cluster_id, log=structlog.get_logger())
+            await scrub.scrub_once()
+
+    with structlog.testing.capture_logs() as logged:
+        asyncio.run(story())
+    damaged, first, second = logged
+    assert (damaged["event"], damaged["log_level"]) == ("archive_damaged", "error")
+    assert f"{BASE:020d}.log: other bytes than were written" in damaged["reason"]
+    assert "fencepost storage repair --archive" in damaged["next"]
+    assert (first["segments"], second["segments"]) == (2, 3)
+
+
+def test_a_node_that_ends_does_not_wait_for_the_round(cluster: LocalCluster) -> None:
+    async def story() -> None:
+        scrub = ArchiveScrub(root(cluster, 1), cluster.cluster_id, log=structlog.get_logger())
+        await scrub.stop()
+        await scrub.start()
+        await scrub.stop()
+
+    asyncio.run(story())
