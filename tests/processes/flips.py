@@ -55,6 +55,8 @@ class Trial:
         self.written = 0
         self.outcomes: dict[str, Counter[str]] = defaultdict(Counter)
         self.case = ""
+        self.started_at: dict[int, int] = {}
+        """Of each node that was started again, how long its log was then."""
         nodes.run("topics", "create", "--topic", TOPIC, "--replica-assignment", "1,2,3")
         compacted = ("--config", "cleanup.policy=compact", "--config", "min.cleanable.dirty.ratio=0.01")
         nodes.run("topics", "create", "--topic", COMPACTED, "--replica-assignment", "1,2,3", *compacted)
@@ -123,6 +125,7 @@ class Trial:
     def back(self, victim: int) -> bool:
         """Start it. False: it ended."""
         if self.nodes.node(victim).status() == "dead":
+            self.started_at[victim] = self.nodes.log_size(victim)
             with contextlib.suppress(Failed):
                 self.nodes.start(victim)
         deadline = time.monotonic() + WAIT_S
@@ -175,21 +178,14 @@ class Trial:
         """The first round of the scrub is over: what changed in its logs is found."""
         deadline = time.monotonic() + WAIT_S
         while True:
-            events = [each["event"] for each in self.nodes.events(victim)]
-            if "logs_scrubbed" in events[len(events) - 1 - events[::-1].index("logs_recovered") :]:
+            if self.nodes.events(victim, "logs_scrubbed", self.started_at[victim]):
                 return
             assert time.monotonic() < deadline, f"node {victim} does not come to the end of its scrub"
             time.sleep(0.05)
 
     def is_offline(self, victim: int, name: str) -> bool:
-        nodes = self.nodes
-        events = [
-            each for each in nodes.events(victim) if each["event"] in ("logs_recovered", "partition_offline")
-        ]
-        started = max(at for at, each in enumerate(events) if each["event"] == "logs_recovered")
-        while started and events[started - 1]["event"] == "partition_offline":
-            started -= 1
-        return any(each.get("partition") == name for each in events[started:])
+        offline = self.nodes.events(victim, "partition_offline", self.started_at[victim])
+        return any(each.get("partition") == name for each in offline)
 
     def said(self, victim: int, mark: int) -> list[str]:
         passing = {"attempt_failed", "authorizer_missing", "broker_left_unnoticed", "loop_stalled"}
