@@ -10,12 +10,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from fencepost.audit.decode import local
 from fencepost.audit.engine.embedded import EmbeddedEngine
-from fencepost.audit.jobs.relations import Relations, moments
-from fencepost.audit.jobs.source import RELATIONS
+from fencepost.audit.jobs.relations import Relations
 from fencepost.audit.walks.context import DELETED
 from tests.audit.corpus import recording
+from tests.audit.faults import engine
 
 SHARE_MAX: Final = 0.01
 
@@ -42,20 +41,15 @@ class Share(NamedTuple):
         return self.unknown / kept if kept else 0.0
 
 
-def share_of(root: Path) -> Share:
+def share_of(relations: Relations) -> Share:
     """What cannot be decided, of the directories of a cluster that was stopped."""
-    with tempfile.TemporaryDirectory() as folder, closing(EmbeddedEngine(folder)) as engine:
-        for name, rows in local.tables([str(root)]).items():
-            engine.register(name, rows)
-        engine.register("moments", moments(None, None, is_stopped=False))
-        relations = Relations(engine, RELATIONS, lambda _: None)
-        (judged,) = relations.rows(_JUDGED)
-        unknown = deleted = 0
-        for row in relations.rows(_UNDECIDED):
-            many = int(row["detail"].partition(" ")[0])
-            is_deleted = row["detail"].endswith(DELETED)
-            deleted, unknown = deleted + many * is_deleted, unknown + many * (not is_deleted)
-        return Share(judged["many"], unknown, deleted)
+    (judged,) = relations.rows(_JUDGED)
+    unknown = deleted = 0
+    for row in relations.rows(_UNDECIDED):
+        many = int(row["detail"].partition(" ")[0])
+        is_deleted = row["detail"].endswith(DELETED)
+        deleted, unknown = deleted + many * is_deleted, unknown + many * (not is_deleted)
+    return Share(judged["many"], unknown, deleted)
 
 
 def main() -> None:
@@ -63,7 +57,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as home:
         for name in recording.names():
             if name.endswith("-stopped"):
-                share = share_of(recording.unpack(Path(home), name))
+                root = recording.unpack(Path(home), name)
+                with tempfile.TemporaryDirectory() as folder, closing(EmbeddedEngine(folder)) as embedded:
+                    share = share_of(engine.relations_of(embedded, root, is_stopped=False))
                 said = f"{share.judged} judged, {share.deleted} deleted, {share.unknown} unknown"
                 print(f"{name:<24} {said}: {share.unknown_share:.2%}")  # noqa: T201 - a command
 

@@ -9,6 +9,9 @@ import pyarrow.compute as pc
 
 from fencepost.audit.decode import local
 from fencepost.audit.engine.protocol import Engine
+from fencepost.audit.jobs.check import judge
+from fencepost.audit.jobs.relations import Relations, moments
+from fencepost.audit.jobs.source import RELATIONS
 
 Rows = list[dict[str, Any]]
 
@@ -34,22 +37,30 @@ def quick(spark: Any) -> Iterator[Any]:
             spark.conf.set(name, value)
 
 
-def audit(
+def relations_of(
     engine: Engine, root: Path, after_ms: int = 0, *, is_stopped: bool = True, deep: bool = False
-) -> tuple[Rows, Rows]:
-    """Findings and what is unknown, as rows. ``after_ms``: so long after the last record of the logs.
+) -> Relations:
+    """What is checked, made from these directories. ``after_ms``: so long after the last record of the logs.
 
     ``is_stopped``   no directory changes any more; else only those that say so were copied whole.
     """
-    from fencepost.audit.jobs.check import judge
-    from fencepost.audit.jobs.relations import Relations, moments
-    from fencepost.audit.jobs.source import RELATIONS
-
     read = local.tables([str(root)], deep=deep)
     now_ms = pc.max(read["transaction_states"]["timestamp_ms"]).as_py() + after_ms if after_ms else None
     for name, rows in read.items():
         engine.register(name, rows)
     engine.register("moments", moments(now_ms, None, is_stopped=is_stopped))
-    outcomes = judge(Relations(engine, RELATIONS, lambda _: None), (), lambda _: None).outcomes
+    return Relations(engine, RELATIONS, lambda _: None)
+
+
+def judged(relations: Relations) -> tuple[Rows, Rows]:
+    """Findings and what is unknown, as rows."""
+    outcomes = judge(relations, (), lambda _: None).outcomes
     found = [each._asdict() for outcome in outcomes for each in outcome.findings]
     return found, [each._asdict() for outcome in outcomes for each in outcome.unknown]
+
+
+def audit(
+    engine: Engine, root: Path, after_ms: int = 0, *, is_stopped: bool = True, deep: bool = False
+) -> tuple[Rows, Rows]:
+    """Both at once."""
+    return judged(relations_of(engine, root, after_ms, is_stopped=is_stopped, deep=deep))
