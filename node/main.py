@@ -94,7 +94,9 @@ def run_node(config: NodeConfig, identity: Identity) -> int:
     """
     log = open_log(config)
     if identity.bootstrap_fault:
-        log.error("bootstrap_damaged", reason=identity.bootstrap_fault, next="the store knows what it said")
+        log.error(
+            "bootstrap_damaged", reason=identity.bootstrap_fault, next="removed: the store knows what it said"
+        )
     if identity.meta_fault:
         log.error("meta_properties_damaged", reason=identity.meta_fault, next="its copy counts")
     identity = mended(config.directory, identity)

@@ -4,7 +4,7 @@ Files       ``meta.properties``: cluster id, node id, directory id (meta_propert
             ``bootstrap.json``: the voters' directory ids at the cluster's birth, and the log level that it is
             born at, {"voters": {"1": "<id>"}, "log_level": 1}; no level is 0. With SCRAM users (``users``) it
             is a secret. Without the file the directory belongs to a broker, or to a voter to be readmitted.
-            Once the node has a store, which knows what the file said, one that cannot be read is passed over.
+            Once the node has a store, which knows what the file said, one that cannot be read is removed.
 Directory   ``directory.id`` names the directory and its partition logs. Only ``storage format`` gives one.
 Voter       ``fencepost.voter.id`` names the store: who votes. It is written once it is another id.
 Store       once the node has a store, meta.properties says so, and the store says whose it is: a node whose
@@ -167,11 +167,16 @@ def remember_store(path: Path, identity: Identity) -> None:
 
 
 def mended(path: Path, identity: Identity) -> Identity:
-    """The same, once meta.properties is as this version writes it; on a full disk it stays as it is."""
-    if identity.meta_fault or not identity.is_meta_checked:
-        with suppress(OSError):
+    """The same, once meta.properties is as this version writes it; on a full disk it stays as it is.
+
+    A bootstrap.json that cannot be read, and that the store makes up for, is removed.
+    """
+    with suppress(OSError):
+        if identity.meta_fault or not identity.is_meta_checked:
             _write_meta(path, identity)
-    return replace(identity, meta_fault="", is_meta_checked=True)
+        if identity.bootstrap_fault:
+            (path / BOOTSTRAP).unlink(missing_ok=True)
+    return replace(identity, meta_fault="", is_meta_checked=True, bootstrap_fault="")
 
 
 def without_store(path: Path, identity: Identity) -> Identity:

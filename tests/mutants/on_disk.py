@@ -363,6 +363,14 @@ VERIFIED: Final = (
         "        if True:\n            return (None",
         ("tests/settings/test_node_identity.py::test_half_an_identity_is_none",),
     ),
+    Mutant(
+        "changed-bootstrap-kept",
+        "a bootstrap.json that the store makes up for is named at one start",
+        "settings/node_identity.py",
+        "        if identity.bootstrap_fault:\n",
+        "        if False:\n",
+        ("tests/settings/test_node_identity.py::test_what_a_store_knows_need_not_be_read_again",),
+    ),
 )
 
 ON_DISK: Final = (*SNAPSHOTS, *VERIFIED)

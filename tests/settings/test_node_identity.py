@@ -19,6 +19,7 @@ from fencepost.settings.node_identity import (
     StorageError,
     format_directory,
     id_text,
+    mended,
     parse_id,
     random_id,
     read_identity,
@@ -180,6 +181,9 @@ def test_what_a_store_knows_need_not_be_read_again(tmp_path: Path, content: byte
     assert replace(found, bootstrap_fault="") == replace(
         born, has_store=True, initial_voters=None, log_level=0
     )
+    assert mended(tmp_path, found) == replace(found, bootstrap_fault="")
+    assert read_identity(tmp_path) == replace(found, bootstrap_fault=""), "and each later start says nothing"
+    (tmp_path / BOOTSTRAP).write_bytes(content)
     without_store(tmp_path, found)
     assert read_identity(tmp_path).bootstrap_fault == ""
 
