@@ -227,7 +227,8 @@ def _lines(name: str, found: Inspected, *, is_cut: bool) -> list[str]:
     if found.damage is None or found.lost is None:
         torn = [] if found.torn is None else [f"Torn by a crash, cut at the next start: {found.torn}"]
         changed = [] if found.changed is None else [f"Changed, which no cut mends: {found.changed}"]
-        return [f"{name}: sound, {sound} in {found.segments} segments", *torn, *changed]
+        unread = [] if found.not_compared is None else [f"Not compared: {found.not_compared}"]
+        return [f"{name}: sound, {sound} in {found.segments} segments", *torn, *changed, *unread]
     damage, lost = found.damage, found.lost
     behind = "no whole batch among them"
     if lost.batches:

@@ -48,6 +48,10 @@ from fencepost.snapshots.sums import StoreDamaged, Verdict
 
 FINDINGS: Final = 1  # the exit status while something is damaged
 ARCHIVE: Final = "archive"
+NO_LOCK: Final = (
+    "it says in which start of the machine the logs were open last: without it an end that a crash of the "
+    "machine may have torn counts as torn, here and at the next start, also where a byte of it changed"
+)
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,7 +112,11 @@ def parts_of(config: NodeConfig) -> Iterator[Part]:
                     yield _looked("starts", root / LOG_STARTS, partial(_starts, root))
                 lock = locks[root]
                 went_down = lock is None or lock.machine_went_down
-                for folder in sorted(each.parent for each in root.glob(f"*/{PARTITION_FILE}")):
+                folders = sorted(each.parent for each in root.glob(f"*/{PARTITION_FILE}"))
+                if lock is None and folders:
+                    path = str(root / LOCK_FILE)
+                    yield Part(part="lock", path=path, sound=True, holds="none", reason=NO_LOCK)
+                for folder in folders:
                     yield _looked("partition", folder, partial(_partition, folder, home, went_down))
             yield from _lost(config)
         except LogDirectoryInUse as error:
@@ -288,7 +296,8 @@ def _partition(folder: Path, home: Path, went_down: bool) -> tuple[str, str]:
     if found.changed is not None:
         raise CorruptData(found.changed)
     torn = "" if found.torn is None else f"torn by a crash, cut at the next start: {found.torn}"
-    return f"offsets {found.start} to {found.end - 1} in {found.segments} segments", torn
+    said = "; ".join(each for each in (torn, found.not_compared) if each)
+    return f"offsets {found.start} to {found.end - 1} in {found.segments} segments", said
 
 
 def _document(node_id: int, parts: list[Part]) -> dict[str, Any]:

@@ -58,6 +58,8 @@ class Recovered:
     states: ProducerStates = field(default_factory=ProducerStates)
     segments: list[Segment] = field(default_factory=list)
     snapshots: list[Offset] = field(default_factory=list)  # ascending; the last one is sound
+    broken_snapshots: list[Path] = field(default_factory=list)  # newer than that one
+    flushed_end: Offset = LOG_START  # by the names of all of them: what is before it was on the disk
     end: Offset = LOG_START
     durable_end: Offset = LOG_START  # the recovery point
     repairs: list[str] = field(default_factory=list)
@@ -79,6 +81,7 @@ def recover(
     log.repairs += finish_swaps(directory)
     _tidy(log)
     log.snapshots = snapshots_in(directory)
+    log.flushed_end = max(log.snapshots, default=LOG_START)
     log.segments = [Segment(directory, segment.base) for segment in list_segments(directory)]
     require_own(log.segments, owner)
     log.epochs_known = log.epochs.load()
@@ -134,7 +137,7 @@ def _open_segments(log: Recovered) -> None:
     """Recover with the newest sound snapshot. Raises DamagedLog."""
     point, table = _newest_snapshot(log)
     if not log.segments:
-        if log.snapshots or (log.epochs.begins and not log.machine_went_down):
+        if log.snapshots or log.broken_snapshots or (log.epochs.begins and not log.machine_went_down):
             raise _damaged(
                 log, _damage(log.directory / f"{point:020d}.log", 0, point, "the segments are gone")
             )
@@ -166,6 +169,8 @@ def _open_segments(log: Recovered) -> None:
     for segment in _from(log.segments, point):
         if segment_sums.changed_index(segment.path, checksums.load_sums(segment.path)):
             segment_sums.end_indexes(segment.path, segment.extent().sums)  # a lost snapshot summed more
+    for path in log.broken_snapshots:  # last: until then its name says up to where the log was on the disk
+        path.unlink()
 
 
 def _check_epochs(log: Recovered, point: Offset) -> None:
@@ -228,7 +233,7 @@ def _newest_snapshot(log: Recovered) -> tuple[Offset, _Table]:
                 raise CorruptData("other producers than were written last, by the last segment's checksums")
             table = decode_producers(raw)
         except CorruptData as error:
-            path.unlink()
+            log.broken_snapshots.append(path)
             log.snapshots.remove(offset)
             log.repairs.append(f"{path.name}: removed, {error}")
             continue
@@ -286,10 +291,11 @@ def _senseless(segment: Segment, *, is_full: bool) -> str | None:
 def _read_again(log: Recovered, first: Offset, end: Offset | None) -> Offset:
     """Read what lies from ``first`` to ``end`` into indexes, epochs and producers; a torn end is cut.
 
-    end      None: the log's end, wherever it is. Else everything before it is known to be on the disk.
+    end      None: the log's end, wherever it is, but not before any snapshot's place. Else everything before
+             it is known to be on the disk.
     Returns  where it came to: ``end`` or the log's end. Raises DamagedLog.
     """
-    expected = first
+    expected, durable_end = first, log.flushed_end if end is None else end
     begin = number = len(log.segments) - len(_from(log.segments, first))
     while number < len(log.segments) and (end is None or expected < end):
         segment = log.segments[number]
@@ -302,20 +308,20 @@ def _read_again(log: Recovered, first: Offset, end: Offset | None) -> Offset:
         try:
             while position < segment.size and (end is None or expected < end):
                 batch = ahead.batch_at(position)
-                header = _take_batch(log, segment, batch, expected, is_durable=end is not None)
+                header = _take_batch(log, segment, batch, expected, is_durable=expected < durable_end)
                 segment.index(header_placed(header, position), log.interval_bytes)
                 segment.add_to_sum(batch[: header.size], position)
                 position += header.size
                 expected = header.end
         except CorruptData as error:
-            _cut_torn(log, number, position, expected, error, is_durable=end is not None)
+            _cut_torn(log, number, position, expected, error, is_durable=expected < durable_end)
             break
         number += 1
         if number < len(log.segments) and position == segment.size:
             segment.index_time()
-    if end is not None and expected < end:
+    if expected < durable_end:
         last = log.segments[-1]
-        reason = f"the log ends here, though everything before offset {end} was on the disk"
+        reason = f"the log ends here, though everything before offset {durable_end} was on the disk"
         raise _damaged(log, _damage(last.path, last.size, expected, reason))
     return expected
 

@@ -23,7 +23,7 @@ from fencepost.broker.log.put_back import Changed, proven
 from fencepost.broker.log.read_ahead import ReadAhead
 from fencepost.broker.log.recovery import lost_segment
 from fencepost.broker.log.segment import SUFFIXES, Segment
-from fencepost.broker.log.side_files import changed_side_files
+from fencepost.broker.log.side_files import changed_side_files, torn_sums
 from fencepost.broker.log.swaps import changed_swaps
 from fencepost.broker.log.unchecked import header_in_place
 from fencepost.records.invariant import CorruptData
@@ -59,6 +59,7 @@ class Inspected:
     lost: Lost | None
     changed: str | None = None  # bytes that are sound, and not those that were written
     restorable: Changed | None = None  # all that is wrong with the batch at the damage
+    not_compared: str | None = None  # files of sums that are torn, where a crash may have torn them
 
 
 def inspect(directory: Path, *, machine_went_down: bool) -> Inspected:
@@ -101,11 +102,14 @@ def inspect(directory: Path, *, machine_went_down: bool) -> Inspected:
         damage = Damage(path, size, size, point if last is None else end, reason)
     damage = _of_files(directory, segments, damage, machine_went_down=machine_went_down)
     changed = _changed(directory, segments, known, is_damaged=damage is not None)
+    not_compared = torn_sums(segments) if machine_went_down else None
     for segment in segments:
         segment.close()
     lost = None if damage is None else _lost(damage, segments)
     restorable = None if damage is None else proven(damage, epochs)
-    return Inspected(directory, len(segments), start, end, torn, damage, lost, changed, restorable)
+    return Inspected(
+        directory, len(segments), start, end, torn, damage, lost, changed, restorable, not_compared
+    )
 
 
 def cut(damage: Damage) -> None:

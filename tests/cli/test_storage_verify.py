@@ -14,6 +14,7 @@ import pytest
 
 from fencepost.broker.hosted_logs import HostedLog, HostedLogs
 from fencepost.broker.log.checkpoints import save_topic_id
+from fencepost.broker.log.log_directory import LogDirectory
 from fencepost.broker.log.log_starts import COPY, LOG_STARTS, LogStarts
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.cli import storage_verify
@@ -61,6 +62,7 @@ def cluster(tmp_path: Path, capsys: Capture) -> LocalCluster:
     store.close()
     filled(home / "archive", 4).close()
     NodeClock(home).look()
+    locked(home)
     log = PartitionLog.open(home / "orders-0", UNVERIFIED, NOW_MS, UUID(int=7))
     append(log, *(batch(7, number) for number in range(5)))
     log.close()
@@ -69,6 +71,13 @@ def cluster(tmp_path: Path, capsys: Capture) -> LocalCluster:
     starts.raise_to({"orders-0": Offset(3)})
     assert here(capsys, "snapshot", "create", "--dir", made.directory).status == 0
     return made
+
+
+def locked(root: Path) -> None:
+    """As a node leaves it that ended since the machine started."""
+    lock = LogDirectory(root)
+    lock.remember()
+    lock.release()
 
 
 def report(cluster: LocalCluster, capsys: Capture, status: int) -> dict[str, Any]:
@@ -100,6 +109,7 @@ def test_every_log_directory_is_read_and_lost_logs_are_named(tmp_path: Path, cap
     config = cluster.node(1).config
     hosted = HostedLogs(config.directory)
     for index, root in enumerate(config.log_directories):
+        locked(root)
         log = PartitionLog.open(root / f"orders-{index}", UNVERIFIED, NOW_MS, UUID(int=7))
         append(log, batch(7, 0))
         log.close()
@@ -198,6 +208,22 @@ def test_no_byte_is_changed_though_the_store_has_no_seal(cluster: LocalCluster, 
     found = report(cluster, capsys, 0)
     assert any("not sealed yet" in part["holds"] for part in found["parts"])
     assert (home / "store" / "data.mdb").read_bytes() == before
+
+
+def test_without_a_lock_it_is_said_what_a_torn_end_may_be(cluster: LocalCluster, capsys: Capture) -> None:
+    """Of a copy, for one. A file of sums that is torn is said, too; a start makes it again."""
+    home = cluster.node(1).config.directory
+    (sums,) = (home / "orders-0").glob("*.checksums")
+    sums.write_bytes(sums.read_bytes()[:-1])
+    (damaged,) = [each for each in report(cluster, capsys, 1)["parts"] if not each["sound"]]
+    assert f"{sums.name} is not as it was written" in damaged["reason"]
+
+    (home / ".lock").unlink()
+    lock, partition = report(cluster, capsys, 0)["parts"][-2:]
+    assert (lock["part"], lock["path"]) == ("lock", str(home / ".lock"))
+    assert "here and at the next start" in lock["reason"]
+    assert partition["reason"].startswith(f"{sums.name}: torn, or changed; what it said")
+    assert not (home / ".lock").exists(), "nothing is changed"
 
 
 def test_a_running_node_is_refused(cluster: LocalCluster, capsys: Capture) -> None:

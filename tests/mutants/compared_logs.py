@@ -8,6 +8,8 @@ UNSAVED: Final = (
     "tests/broker/test_partitions.py::test_checksums_that_cannot_be_saved_are_said_and_harm_nothing"
 )
 EPOCHS: Final = "tests/broker/log/test_epoch_check.py::"
+BROKEN: Final = "tests/broker/log/test_broken_snapshots.py::"
+VERIFY: Final = "tests/cli/test_storage_verify.py::"
 ACTIVE: Final = "tests/broker/log/test_active_segment.py::"
 CHANGED: Final = "tests/broker/log/test_changed_files.py::"
 
@@ -147,5 +149,45 @@ COMPARED_LOGS: Final = (
         "    return known.size <= COMPARED_BYTES_MAX and not",
         "    return not",
         (ACTIVE + "test_a_start_compares_no_more_than_it_reads_after_a_crash",),
+    ),
+    Mutant(
+        "broken-snapshots-say-nothing",
+        "nothing is cut before the place of a snapshot that is broken",
+        "broker/log/recovery.py",
+        "    log.flushed_end = max(log.snapshots, default=LOG_START)\n",
+        "",
+        (BROKEN + "test_a_start_cuts_nothing_that_was_on_the_disk",),
+    ),
+    Mutant(
+        "broken-snapshots-removed-first",
+        "a broken snapshot is there until the log is open",
+        "broker/log/recovery.py",
+        "            log.broken_snapshots.append(path)\n",
+        "            path.unlink()\n",
+        (BROKEN + "test_a_start_cuts_nothing_that_was_on_the_disk",),
+    ),
+    Mutant(
+        "broken-snapshots-stay",
+        "a broken snapshot goes once the log is open",
+        "broker/log/recovery.py",
+        "    for path in log.broken_snapshots:",
+        "    for path in ():",
+        (BROKEN + "test_a_whole_log_opens_and_the_broken_one_goes",),
+    ),
+    Mutant(
+        "torn-sums-unsaid",
+        "files of sums that are torn after a crash of the machine are said",
+        "broker/log/repair.py",
+        "torn_sums(segments) if machine_went_down else None",
+        "None",
+        (VERIFY + "test_without_a_lock_it_is_said_what_a_torn_end_may_be",),
+    ),
+    Mutant(
+        "no-lock-unsaid",
+        "what a directory without .lock leaves unknown is said",
+        "cli/storage_verify.py",
+        "                if lock is None and folders:\n",
+        "                if False:\n",
+        (VERIFY + "test_without_a_lock_it_is_said_what_a_torn_end_may_be",),
     ),
 )

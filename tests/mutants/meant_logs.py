@@ -268,8 +268,8 @@ MEANT_LOGS: Final = (
         "empty-though-all-segments-are-lost",
         "a log that had batches, and has no segment, is not opened as an empty one",
         "broker/log/recovery.py",
-        "        if log.snapshots or (log.epochs.begins and not log.machine_went_down):\n",
-        "        if log.snapshots:\n",
+        " or (log.epochs.begins and not log.machine_went_down):\n",
+        ":\n",
         (BEGIN + "test_a_log_whose_segments_are_all_gone_is_not_an_empty_one",),
     ),
 )
