@@ -70,6 +70,8 @@ PARTITION_EVENTS: Final = Text("""
         SELECT n.name AS topic, p.partition_id, p."offset", max(p.leader) AS leader, max(p.leader_epoch) AS
         leader_epoch,
                max(CASE WHEN p.recovering THEN 1 ELSE 0 END) AS recovering, min(p.timestamp_ms) AS at_ms,
+               max(CASE WHEN p.path NOT LIKE '%.checkpoint' AND p.leader IS NOT NULL THEN 1 ELSE 0 END) AS
+               in_log,
                max(CASE WHEN p.replicas IS NOT NULL THEN 1 ELSE 0 END) AS has_replicas
         FROM partitions p
         JOIN (SELECT DISTINCT topic_id, name FROM topics WHERE event = 'created' AND name IS NOT NULL) AS n
@@ -106,6 +108,24 @@ UNCLEAN_ELECTIONS: Final = Text("""
 """)
 """Elections of a replica that was not in sync, by leader epoch: each cut off what it lacked. Kafka calls it
 one, too, if the last leader comes back alone after a kill: that lacks nothing."""
+
+UNSEEN_ELECTIONS: Final = Text("""
+    WITH said AS (
+        SELECT topic, partition_id, max(CASE WHEN in_log = 0 THEN leader_epoch END) AS stated,
+               min(CASE WHEN in_log = 1 THEN epoch END) AS first_seen
+        FROM partition_events GROUP BY topic, partition_id
+    ), unseen AS (
+        SELECT topic, partition_id, CASE WHEN first_seen <= stated THEN first_seen - 1 ELSE stated END AS
+        last_epoch
+        FROM said
+    )
+    SELECT u.topic, u.partition_id AS partition, u.last_epoch AS epoch, min(s.at_ms) AS at_ms FROM unseen u
+    JOIN partition_events s ON s.topic = u.topic AND s.partition_id = u.partition_id AND s.in_log = 0
+     AND s.leader_epoch >= u.last_epoch
+    WHERE u.last_epoch > 0 GROUP BY u.topic, u.partition_id, u.last_epoch
+""")
+"""Up to which leader epoch of a partition no record of an election is kept, but what snapshots have of its
+result; and by when that was. Once a leader has recovered a snapshot does not say how it was elected."""
 
 PARTITION_REPLICAS: Final = Text("""
     SELECT DISTINCT u.topic, u.partition_id, u.replica FROM (
@@ -217,6 +237,12 @@ COPY_FACTS: Final = Text(
             first="p.epoch",
             second="p.at_ms",
         ),
+        _fact(
+            "unseen",
+            "log_copies r JOIN unseen_elections p ON p.topic = r.topic AND p.partition = r.partition",
+            first="p.epoch",
+            second="p.at_ms",
+        ),
     )
 )
 
@@ -229,6 +255,7 @@ CATALOGUE: Final[Catalogue] = {
     "stopped_folders": STOPPED_FOLDERS,
     "partition_events": PARTITION_EVENTS,
     "unclean_elections": UNCLEAN_ELECTIONS,
+    "unseen_elections": UNSEEN_ELECTIONS,
     "partition_replicas": PARTITION_REPLICAS,
     "gone_topics": GONE_TOPICS,
     "lacking": LACKING,

@@ -167,7 +167,7 @@ PAIR_EVENTS: Final = Text(
                 name: f"l.{name}"
                 for name in (
                     *("at_ms", "end_offset", "compacted", "unbroken_offset", "stopped"),
-                    *("cut_first", "cut_last", "cut_ms"),
+                    *("cut_offsets", "cut_times"),
                 )
             },
             **{

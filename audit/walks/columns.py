@@ -76,6 +76,8 @@ COPY_SOURCE: Final = pa.schema(
         #   "voter" node                    of __cluster_metadata; one row each
         #   "metadata"                      the elections of this partition are known: each unclean one is
         #   "unclean" leader epoch, time    of an election that the metadata says was unclean
+        #   "unseen" leader epoch, time     of elections up to this epoch a snapshot of the metadata, of that
+        #                                   time, has the result alone: each may have been unclean
         # Facts of the log stand with each of its copies.
         ("item", pa.string()),
         ("first", pa.int64()),
@@ -137,11 +139,10 @@ COPIES_RESULT: Final = pa.schema(
         ("unbroken_offset", pa.int64()),  # from here on to ``end_offset`` nothing is missing
         ("log_end", pa.int64()),  # of what was read
         ("first_ms", pa.int64()),  # the latest time of a server at or below ``unbroken_offset``; null: none
-        # Of unclean elections: before which offsets the first and the last of them cut something off, and
-        # when the last was; null: none
-        ("cut_first", pa.int64()),
-        ("cut_last", pa.int64()),
-        ("cut_ms", pa.int64()),
+        # Of elections that were unclean, or may have been: before which offset each may have cut something
+        # off, and when it was, or by when; null: none
+        ("cut_offsets", pa.list_(pa.int64())),
+        ("cut_times", pa.list_(pa.int64())),
         ("copies", pa.int32()),
         ("stopped", pa.bool_()),  # nothing can follow: a copy to the end is, and all of it is committed
         ("compacted", pa.bool_()),
@@ -267,9 +268,8 @@ PAIRS_SOURCE: Final = pa.schema(
         ("at_ms", pa.int64()),
         ("end_offset", pa.int64()),  # rank 0 (null: no copy of the log was read), and of a copy
         ("compacted", pa.bool_()),  # rank 0
-        ("cut_first", pa.int64()),  # rank 0, these three, as of kind "log"
-        ("cut_last", pa.int64()),
-        ("cut_ms", pa.int64()),
+        ("cut_offsets", pa.list_(pa.int64())),  # rank 0, both, as of kind "log"
+        ("cut_times", pa.list_(pa.int64())),
         ("deleted_ms", pa.int64()),  # rank 0: when a topic of that name was deleted last; null: none was
         ("unbroken_offset", pa.int64()),  # ranks 0, 1
         # Rank 0: as of kind "log". Rank 1: of its coordinator's log.

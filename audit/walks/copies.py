@@ -104,20 +104,30 @@ class _Merge:
         yield from batch_of(self._taken(), COPIES_RESULT)
 
     def _elected(self, rows: pa.RecordBatch) -> Flags:
-        """What an unclean election left out stood before the first batch of its leader."""
+        """What an election left out, if it was unclean or may have been, stood before its leader's batches.
+
+        Before the first offset that is kept none is looked for.
+        """
+        log, flags = self._log, np.zeros(rows.num_rows, np.int32)
+        if not (log.unclean or log.unseen) or not rows.num_rows:
+            return flags
         epochs = rows.column("leader_epoch").fill_null(-1).to_numpy().astype(np.int64)
-        if not self._log.unclean or not len(epochs):
-            return np.zeros(rows.num_rows, np.int32)
         reached = np.maximum.accumulate(np.concatenate(([self._last_epoch], epochs)))
-        before, self._last_epoch = reached[:-1], int(reached[-1])
-        first = np.array([any(one < each <= own for each in self._log.unclean)
-                          for one, own in zip(before.tolist(), epochs.tolist(), strict=True)])  # fmt: skip
-        for at in np.flatnonzero(first).tolist():
-            self._unbroken.cut(rows.column("place")[at].as_py())
-        flags = np.where(first, FLAG_AFTER_UNREAD, 0)
+        for at in np.flatnonzero(epochs > reached[:-1]).tolist():
+            before, own, place = int(reached[at]), int(epochs[at]), rows.column("place")[at].as_py()
+            unclean = log.unclean_between(before, own)
+            if unclean:
+                self._unbroken.cut(place, max(log.unclean[each] for each in unclean))
+            elif log.is_unseen_between(before, own) and (before >= 0 or place == 0):
+                self._unbroken.cut(place, self._unbroken.first_ms(rows.slice(at)))
+            else:
+                continue
+            flags[at] |= FLAG_AFTER_UNREAD
+        self._last_epoch = int(reached[-1])
         if self._topic == STATES:
-            flags |= np.where(epochs < max(self._log.unclean), FLAG_BEFORE_ELECTION, 0)
-        return flags.astype(np.int32)
+            last = max(log.unseen if log.is_unseen_between(0, log.unseen) else 0, *log.unclean, 0)
+            flags[epochs < last] |= FLAG_BEFORE_ELECTION
+        return flags
 
     def _pass_ends(self, rows: pa.RecordBatch, flags: Flags) -> None:
         """Mark the first batch, and the first of a producer, behind the end of each copy of a compacted log.
@@ -136,8 +146,11 @@ class _Merge:
         """What is found once all places were seen, and the row of kind "log"."""
         self._differing.close()
         where = {"topic": self._topic, "partition": self._partition}
-        if any(epoch > self._last_epoch for epoch in self._log.unclean):
-            self._unbroken.cut(None)
+        unclean = [ms for epoch, ms in self._log.unclean.items() if epoch > self._last_epoch]
+        if unclean:
+            self._unbroken.cut(None, max(unclean))
+        elif self._log.is_unseen_between(self._last_epoch, self._log.unseen):
+            self._unbroken.cut(None, self._log.unseen_ms)
         return [
             *self._taken(),
             *epoch_file_findings(where, self._epoch_rows, self._log),

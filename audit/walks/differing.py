@@ -242,8 +242,9 @@ class Differing:
             )
             self.found.append(found("replicas", "tail", said, kind=NOTE, subject=subject, **place))
             return True
-        unclean = [each for each in self._log.unclean if run.epoch < each <= run.best.epoch]
-        if not unclean and self._log.knows_elections:
+        unclean = self._log.unclean_between(run.epoch, run.best.epoch)
+        is_unseen = self._log.is_unseen_between(run.epoch, run.best.epoch)
+        if not unclean and self._log.knows_elections and not is_unseen:
             return False
         why = f"leader epoch {min(unclean)} was an unclean election" if unclean else "no metadata tells why"
         said = f"{run.batches} batches that were committed by this copy's word are not in the log: {why}"

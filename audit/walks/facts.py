@@ -59,8 +59,21 @@ class LogFacts:
     is_untold: bool = False
     knows_elections: bool = False
     unclean: dict[int, int] = field(default_factory=dict)  # by leader epoch, when it was elected
+    unseen: int = 0  # up to this leader epoch no record of an election is kept: each may have been unclean
+    unseen_ms: int = _ALWAYS  # by when that one was elected
     replicas: set[int] = field(default_factory=set)
     voters: set[int] = field(default_factory=set)
+
+    def unclean_between(self, before: int, epoch: int) -> list[int]:
+        """The leader epochs above ``before``, up to ``epoch``, whose elections were unclean."""
+        return [each for each in self.unclean if before < each <= epoch]
+
+    def is_unseen_between(self, before: int, epoch: int) -> bool:
+        """Whether one above ``before`` and up to ``epoch`` may have been.
+
+        Epoch 0 is not elected, and a log of one replica has no other to elect.
+        """
+        return len(self.replicas) != 1 and max(before, 0) < min(epoch, self.unseen)
 
 
 def read_facts(batches: Iterable[pa.RecordBatch]) -> CopyFacts:
@@ -102,6 +115,8 @@ def _read_of_log(log: LogFacts, item: str, first: int | None, second: int | None
         return False
     elif item == "unclean":
         log.unclean[first] = _ALWAYS if second is None else second
+    elif item == "unseen":
+        log.unseen, log.unseen_ms = first, _ALWAYS if second is None else second
     elif item == "replica":
         log.replicas.add(first)
     elif item == "voter":

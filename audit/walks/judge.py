@@ -90,7 +90,7 @@ class Judge:
         outcome = None if step.outcome is None else self._outcomes[step.outcome]
         turn = None if step.turn is None else self._turns[step.turn]
         if step.what == align.CUT:
-            self._context.undecided("missing", why.ELECTION, self._context.row["cut_first"])
+            self._context.undecided("missing", why.ELECTION, min(self._context.row["cut_offsets"]))
         elif outcome is not None and turn is not None:
             self._together(step, outcome, turn, is_last)
         elif outcome is not None and step.what == align.MISSING:

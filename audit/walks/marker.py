@@ -61,7 +61,8 @@ def cut_off(
     Not what was decided later. Nor where a marker of a later transaction stands before the cut, or one of an
     earlier transaction behind it: of another epoch, as those of one epoch are alike.
     """
-    if log["cut_ms"] is None:
+    cuts = [*zip(log["cut_offsets"] or (), log["cut_times"] or (), strict=True)]
+    if not cuts:
         return list(steps)
     result = list(steps)
     for at, step in enumerate(steps):
@@ -70,9 +71,11 @@ def cut_off(
         outcome = outcomes[step.outcome]
         later = _nearest(steps[at + 1 :], outcomes, turns, outcome)
         earlier = _nearest(steps[:at][::-1], outcomes, turns, outcome)
-        is_before = (outcome["prepared_ms"] or 0) <= log["cut_ms"] + CLOCK_GRACE_MS
-        if is_before and (later is None or later >= log["cut_first"]) and (earlier or -1) < log["cut_last"]:
-            result[at] = step._replace(what=CUT)
+        decided_ms = (outcome["prepared_ms"] or 0) - CLOCK_GRACE_MS
+        for offset, by_ms in cuts:
+            is_there = (earlier or -1) < offset and (later is None or later >= offset)
+            if is_there and decided_ms <= by_ms:
+                result[at] = step._replace(what=CUT)
     return result
 
 

@@ -57,7 +57,7 @@ class Unbroken:
         self._active = max(segments, default=_NO_OFFSET)
         self._is_displaced = False  # the batch before
         self._displaced = 0  # offsets of those batches that stepped out of line together
-        self._cuts: list[int] = []  # where unclean elections cut
+        self._cuts: list[tuple[int, int | None]] = []  # where elections may have cut, and by when
         self._back_end = -1  # after the last batch whose leader epoch went back
         self.found: list[Found] = []
 
@@ -70,6 +70,7 @@ class Unbroken:
         base = rows.column("place").to_numpy().astype(np.int64)
         ends = rows.column("last_offset").fill_null(-1).to_numpy().astype(np.int64) + 1
         server_ms = self._times(rows)
+        self._date(self.first_ms(rows))
         before = np.concatenate(([self._server_ms], np.maximum.accumulate(server_ms)[:-1]))
         before = np.maximum(before, self._server_ms)
         if self._first is None:
@@ -92,14 +93,30 @@ class Unbroken:
         self._server_ms = max(self._server_ms, int(server_ms.max()))
         return more
 
-    def cut(self, offset: int | None) -> None:
-        """An unclean election cut off what stood before the batch at ``offset``; None: at the end."""
+    def cut(self, offset: int | None, by_ms: int | None) -> None:
+        """An election may have cut off what stood before the batch at ``offset``; None: at the end.
+
+        by_ms   when it was, or later. None: the next time that a server wrote there.
+        """
         offset = max(self._end, 0) if offset is None else offset
-        self._cuts.append(offset)
-        self._break(offset, max(self._log.unclean.values()))
+        self._cuts.append((offset, by_ms))
+        self._break(offset, -1 if by_ms is None else by_ms)
+
+    def first_ms(self, rows: pa.RecordBatch) -> int | None:
+        """The first time that a server wrote into rows; None: it is in none."""
+        times = self._times(rows)
+        return next(iter(times[times >= 0].tolist()), None)
+
+    def _date(self, by_ms: int | None) -> None:
+        """Cuts that have no time yet were made by then."""
+        if by_ms is None or all(each is not None for _, each in self._cuts):
+            return
+        self._cuts = [(offset, by_ms if each is None else each) for offset, each in self._cuts]
+        self._broken_ms = max(self._broken_ms, by_ms)
 
     def end(self) -> list[Found]:
         """The row of kind "log", and what was before its first offset."""
+        self._date(self._log.unseen_ms)
         first = self._begins()
         rows: list[Found] = []
         if first > 0 and not self._log.is_compacted:
@@ -115,8 +132,8 @@ class Unbroken:
             "end_offset": min(self._known_end, end), "log_end": end, "unbroken_offset": self._unbroken,
             "at_ms": self._server_ms if self._server_ms >= 0 else None,
             "first_ms": self._broken_ms if self._broken_ms >= 0 else None,
-            "cut_first": min(self._cuts, default=None), "cut_last": max(self._cuts, default=None),
-            "cut_ms": max(self._log.unclean.values()) if self._cuts else None,
+            "cut_offsets": [offset for offset, _ in self._cuts] or None,
+            "cut_times": [by_ms for _, by_ms in self._cuts] or None,
             "copies": len(self._log.copies), "compacted": self._log.is_compacted,
             "stopped": end <= self._known_end and self._is_stopped(end),
         })  # fmt: skip

@@ -5,6 +5,9 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 MARKER: Final = "audit/walks/marker.py"
+COPIES: Final = "audit/walks/copies.py"
+UNSEEN: Final = "tests/audit/walks/test_unclean.py::test_where_an_election_may_have_cut"
+DATED: Final = "tests/audit/walks/test_unclean.py::test_an_election_was_before_the_next_time_of_a_server"
 CUTS: Final = "tests/audit/walks/test_unclean.py::test_what_is_found_in_a_log_that_was_cut"
 COORDINATOR: Final = (
     "tests/audit/walks/test_unclean.py::test_a_coordinators_log_that_was_cut_tells_of_what_came_after"
@@ -20,23 +23,23 @@ AUDIT_ELECTIONS: Final = (
         "audit-cut-marker-is-missing",
         "a marker that an unclean election may have cut off is unknown",
         MARKER,
-        '    if log["cut_ms"] is None:\n        return list(steps)\n',
-        "    if steps is not None:\n        return list(steps)\n",
+        "    if not cuts:\n",
+        "    if steps:\n",
         (CUTS,),
     ),
     Mutant(
         "audit-election-excuses-what-came-later",
         "a marker that was decided long after an unclean election is missing",
         MARKER,
-        'is_before = (outcome["prepared_ms"] or 0) <= log["cut_ms"] + CLOCK_GRACE_MS',
-        "is_before = True",
+        "            if is_there and decided_ms <= by_ms:\n",
+        "            if is_there:\n",
         (CUTS,),
     ),
     Mutant(
         "audit-election-excuses-what-stood-before",
         "a marker is missing if a later one of another epoch stands before the cut",
         MARKER,
-        '(later is None or later >= log["cut_first"])',
+        "(later is None or later >= offset)",
         "True",
         (CUTS,),
     ),
@@ -44,7 +47,7 @@ AUDIT_ELECTIONS: Final = (
         "audit-election-excuses-what-stood-behind",
         "a marker is missing if an earlier one of another epoch stands behind the cut",
         MARKER,
-        '(earlier or -1) < log["cut_last"]',
+        "(earlier or -1) < offset",
         "True",
         (CUTS,),
     ),
@@ -87,5 +90,53 @@ AUDIT_ELECTIONS: Final = (
         " AND leader <> coalesce(leader_before, -1)",
         "",
         (CASES + "[an-offset-beyond-the-end-where-the-last-leader-came-back-alone]",),
+    ),
+    Mutant(
+        "audit-election-of-a-snapshot-is-clean",
+        "an election of which a snapshot alone tells may have been unclean",
+        COPIES,
+        "log.is_unseen_between(before, own) and (before >= 0 or place == 0)",
+        "False",
+        (CUTS + "[an-election-of-which-a-snapshot-alone-tells]",),
+    ),
+    Mutant(
+        "audit-log-begins-with-an-election",
+        "before the first offset that is kept no election is looked for",
+        COPIES,
+        " and (before >= 0 or place == 0)",
+        "",
+        (UNSEEN,),
+    ),
+    Mutant(
+        "audit-election-that-the-log-tells-is-unseen",
+        "an election of which the metadata log tells is known",
+        "audit/checks/facts.py",
+        "CASE WHEN first_seen <= stated THEN first_seen - 1 ELSE stated END",
+        "stated",
+        (CASES + "[a-marker-where-the-metadata-log-tells-of-a-clean-election-and-a-snapshot-too]",),
+    ),
+    Mutant(
+        "audit-one-replica-is-elected",
+        "a log of one replica has no other to elect",
+        "audit/walks/facts.py",
+        "len(self.replicas) != 1 and ",
+        "",
+        (CASES + "[a-marker-of-a-log-of-one-replica]",),
+    ),
+    Mutant(
+        "audit-unseen-election-is-as-old-as-its-snapshot",
+        "what was decided after the first batch of a leader no election before it cut",
+        COPIES,
+        "self._unbroken.cut(place, self._unbroken.first_ms(rows.slice(at)))",
+        "self._unbroken.cut(place, log.unseen_ms)",
+        (CASES + "[a-marker-that-was-decided-long-after-an-election-that-a-snapshot-alone-tells-of]",),
+    ),
+    Mutant(
+        "audit-unseen-election-has-no-time",
+        "an election in whose first batches there is no time was before the next one that a server wrote",
+        "audit/walks/unbroken.py",
+        "        self._date(self.first_ms(rows))\n",
+        "",
+        (DATED,),
     ),
 )

@@ -1,9 +1,13 @@
-"""Unclean elections: what they cut of a partition excuses what groups had committed of it before."""
+"""Unclean elections: what they cut of a partition excuses what groups had committed of it before, and markers
+that are missing; so does an election of which a snapshot of the metadata has the result alone.
+"""
 
 from fencepost.audit.walks.story import CLOCK_GRACE_MS
 from tests.audit.checks.case import case
 from tests.audit.checks.group_cases import group
 from tests.audit.checks.rows import Story
+
+_ELSEWHERE = 99  # a node of which no directory is given
 
 
 def elected(s: Story, *leaders: int) -> None:
@@ -68,3 +72,63 @@ def an_offset_goes_back_long_after_an_unclean_election(s: Story) -> None:
     copier.transaction(10)
     copier.members("b")
     copier.transaction(4, producer=1, member="b")
+
+
+def _stated(s: Story, leader_epoch: int, *replicas: int) -> None:
+    """A snapshot of the metadata has the story's partition so."""
+    s.topic_event("created")
+    _led(s, 2, is_recovering=False)
+    row = s.tables["partitions"].pop()
+    path = row["path"].rpartition("/")[0] + f"/{row['offset'] + 1:020}-{1:010}.checkpoint"
+    more = {"path": path, "event": "created", "leader_epoch": leader_epoch}
+    s.tables["partitions"].append(row | more | {"replicas": list(replicas or (1, _ELSEWHERE))})
+
+
+def _cut(s: Story, *, later_ms: int = 0) -> None:
+    """Of three transactions the second left nothing in the log, where leader epoch 2 follows epoch 1."""
+    s.transaction()
+    if later_ms == 0:
+        s.transaction(epoch=1, written=(), marked=())
+    at = len(s.tables["record_batches"])
+    s.transaction(epoch=2)
+    if later_ms:
+        s.later(later_ms)
+        s.transaction(epoch=2, written=(), marked=())
+        s.transaction(epoch=2)
+        s.transaction(epoch=3)
+    for row in s.tables["record_batches"][at:]:
+        if row["topic"] == s.topic:
+            row["leader_epoch"] = 2
+
+
+@case("?markers.missing")
+def a_marker_where_an_election_was_that_a_snapshot_alone_tells_of(s: Story) -> None:
+    _cut(s)
+    _stated(s, 2)
+
+
+@case("markers.missing")
+def a_marker_where_the_metadata_log_tells_of_a_clean_election(s: Story) -> None:
+    _cut(s)
+    _stated(s, 1)
+    _led(s, 2, is_recovering=False)
+
+
+@case("markers.missing")
+def a_marker_where_the_metadata_log_tells_of_a_clean_election_and_a_snapshot_too(s: Story) -> None:
+    _cut(s)
+    _stated(s, 1)
+    _led(s, 2, is_recovering=False)
+    _stated(s, 2)
+
+
+@case("markers.missing")
+def a_marker_that_was_decided_long_after_an_election_that_a_snapshot_alone_tells_of(s: Story) -> None:
+    _cut(s, later_ms=CLOCK_GRACE_MS + 1_000)
+    _stated(s, 2)
+
+
+@case("markers.missing")
+def a_marker_of_a_log_of_one_replica(s: Story) -> None:
+    _cut(s)
+    _stated(s, 2, 1)

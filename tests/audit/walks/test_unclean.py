@@ -6,7 +6,7 @@ import pytest
 
 from fencepost.audit.walks.story import CLOCK_GRACE_MS
 from tests.audit.walks.chain import STATES, Chain, audited
-from tests.audit.walks.copies import BEGAN_MS, Directory, judged
+from tests.audit.walks.copies import BEGAN_MS, Directory, judged, log_of
 from tests.audit.walks.feed import Row, said
 from tests.audit.walks.named import Cases
 from tests.audit.walks.transactions import Cluster
@@ -19,9 +19,12 @@ case = CASES.case
 
 def elected(
     cut: Callable[[Cluster], None], *outcomes: str, bumps: bool = True, before: int = 2, after: int = 2,
-    late_ms: int = 0,
+    late_ms: int = 0, item: str = "unclean",
 ) -> Chain:  # fmt: skip
-    """Transactions ``before`` the cut and ``after`` it; those between are cut. ``cut`` takes out more."""
+    """Transactions ``before`` the cut and ``after`` it; those between are cut. ``cut`` takes out more.
+
+    item   what the metadata has of the election.
+    """
     cluster = Cluster()
     cluster.many(*outcomes[:before], bumps=bumps)
     at = len(cluster.log.rows)
@@ -42,7 +45,7 @@ def elected(
             row["base_sequence"], sequence = sequence, sequence + 10
     cut(cluster)
     chain = Chain(cluster)
-    chain.facts.append({**_fact(ORDERS), "item": "unclean", "first": 4, "second": elected_ms - late_ms})
+    chain.facts.append({**_fact(ORDERS), "item": item, "first": 4, "second": elected_ms - late_ms})
     return chain
 
 
@@ -98,6 +101,38 @@ def markers_that_were_decided_a_minute_after_an_election() -> Chain:
 
 
 @case("?markers.missing")
+def an_election_of_which_a_snapshot_alone_tells() -> Chain:
+    return elected(nothing, *["Commit", "Abort"] * 4, item="unseen")
+
+
+@case("markers.missing", "markers.missing")
+def an_election_after_those_of_which_a_snapshot_alone_tells() -> Chain:
+    chain = elected(nothing, *["Commit"] * 6, item="unseen")
+    chain.facts[-1]["first"] = 1
+    return chain
+
+
+@case("markers.missing", "?markers.missing")
+def a_marker_that_was_decided_after_the_election_of_which_a_snapshot_alone_tells() -> Chain:
+    return elected(
+        lambda cluster: cluster.log.squeeze_out(cluster.markers()[3]),
+        *["Commit", "Abort"] * 4,
+        item="unseen",
+    )
+
+
+@case("markers.missing", "?markers.missing")
+def a_marker_between_two_elections_is_missing() -> Chain:
+    """A third transaction of the leader of epoch 4 has none; then epoch 5 begins, and nothing is cut."""
+    chain = elected(lambda cluster: cluster.log.squeeze_out(cluster.markers()[4]), *["Commit"] * 9, after=5)
+    for row in chain.data()[-2:]:
+        row["leader_epoch"] = 5
+    later = {"first": 5, "second": chain.cluster.log.clock_ms}
+    chain.facts.append({**_fact(ORDERS), "item": "unclean", **later})
+    return chain
+
+
+@case("?markers.missing")
 def nothing_was_written_since_the_election() -> Chain:
     chain = elected(nothing, *["Commit"] * 6)
     for row in [row for row in chain.data() if row["leader_epoch"] == 4]:
@@ -112,7 +147,8 @@ def test_what_is_found_in_a_log_that_was_cut(name: str) -> None:
     assert [each for each in said(audited(make())) if not each.startswith("note")] == expected
 
 
-def test_a_coordinators_log_that_was_cut_tells_of_what_came_after() -> None:
+@pytest.mark.parametrize("item", ["unclean", "unseen"])
+def test_a_coordinators_log_that_was_cut_tells_of_what_came_after(item: str) -> None:
     """What it decided in between is not missing: no log tells it."""
     cluster = Cluster()
     cluster.states.add("Empty", producer=5000, name="y")
@@ -135,9 +171,44 @@ def test_a_coordinators_log_that_was_cut_tells_of_what_came_after() -> None:
             row["leader_epoch"] = chain.states[row["base_offset"]]["leader_epoch"]
     assert "markers.without_transaction" in said(audited(chain))
     chain.fact(STATES_3, "compacted")
-    chain.facts.append({**_fact(STATES_3), "item": "unclean", "first": 6, "second": cluster.log.clock_ms})
+    chain.facts.append({**_fact(STATES_3), "item": item, "first": 6, "second": cluster.log.clock_ms})
     found = [each for each in said(audited(chain)) if not each.startswith("note")]
     assert found == ["?markers.without_transaction"]
+
+
+@pytest.mark.parametrize(
+    ("first", "epochs", "unseen", "cuts"),
+    [
+        pytest.param(0, (0, 0, 1), 1, [20], id="the-first-batch-of-a-leader"),
+        pytest.param(0, (0, 2, 2), 1, [10], id="a-leader-before-it-wrote-nothing"),
+        pytest.param(0, (1, 1, 1), 1, [0], id="nothing-is-left-of-the-leader-before"),
+        pytest.param(0, (0, 0, 0), 0, None, id="no-election"),
+        pytest.param(0, (0, 1, 2), 1, [10], id="an-election-that-the-log-of-the-metadata-tells-of"),
+        pytest.param(0, (0, 0, 0), 1, [30], id="a-leader-that-wrote-nothing-yet"),
+        pytest.param(50, (1, 1, 2), 2, [70], id="what-was-before-the-log-is-not-looked-for"),
+    ],
+)
+@pytest.mark.parametrize("sizes", [(1_000_000,), (1,)])
+def test_where_an_election_may_have_cut(
+    first: int, epochs: tuple[int, ...], unseen: int, cuts: list[int] | None, sizes: tuple[int, ...]
+) -> None:
+    directory = Directory()
+    directory.end = directory.segment = first
+    for epoch in epochs:
+        directory.add(leader_epoch=epoch)
+    directory.fact("unseen", unseen, BEGAN_MS)
+    assert log_of(judged(directory, sizes=sizes))["cut_offsets"] == cuts
+
+
+@pytest.mark.parametrize("sizes", [(1_000_000,), (1,)])
+def test_an_election_was_before_the_next_time_of_a_server(sizes: tuple[int, ...]) -> None:
+    """A producer's clock says nothing; if no server wrote since, the snapshot's time does."""
+    directory = Directory().fill(2, leader_epoch=0)
+    directory.fill(2, leader_epoch=1)
+    directory.add(1, leader_epoch=1, attributes=0x20, max_timestamp_ms=BEGAN_MS + 7)
+    directory.fill(2, leader_epoch=2)
+    directory.fact("unseen", 2, BEGAN_MS + 9)
+    assert log_of(judged(directory, sizes=sizes))["cut_times"] == [BEGAN_MS + 7, BEGAN_MS + 9]
 
 
 @pytest.mark.parametrize("is_clean", [False, True])
