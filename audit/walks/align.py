@@ -77,7 +77,40 @@ def align(sides: Sides) -> list[Step]:
     steps = [Step(SAME, at, at) for at in range(head)]
     steps += _cheapest(sides, head, outcomes - tail, turns - tail)
     steps += [Step(SAME, outcomes - each, turns - each) for each in range(tail, 0, -1)]
+    if sides.by_times:
+        steps = _before_later_data(sides, steps)
     return _last_in_time(sides, steps) if sides.is_stopped and sides.by_times else steps
+
+
+def _before_later_data(sides: Sides, steps: list[Step]) -> list[Step]:
+    """What servers wrote after the last decision is of a later transaction, as is the marker that ends it.
+
+    The equal one before it, which no transaction has, is that decision's, if it is no earlier.
+    """
+    result = list(steps)
+    last = max((at for at, step in enumerate(steps) if step.outcome is not None), default=0)
+    for at in range(last, 0, -1):
+        before, own = result[at - 1], result[at]
+        if (before.what, own.what) != (EXTRA, SAME) or own.outcome is None:
+            break
+        if before.turn is None or own.turn is None:
+            break
+        outcome, turn, later = sides.outcomes[own.outcome], sides.turns[before.turn], sides.turns[own.turn]
+        decided_ms = outcome["prepared_ms"]
+        if decided_ms is None or not _is_same(outcome, turn):
+            break
+        is_no_earlier = (turn["at_ms"] or 0) - sides.late_ms >= decided_ms
+        if not is_no_earlier or not is_written_later(outcome, later, sides.late_ms):
+            break
+        what, _ = _unexplained(sides, len(sides.outcomes), own.turn)
+        result[at - 1 : at + 1] = [Step(SAME, own.outcome, before.turn), Step(what, None, own.turn)]
+    return result
+
+
+def is_written_later(outcome: Row, turn: Row, late_ms: int) -> bool:
+    """Whether data was written after a transaction was decided, by a clock that is ``late_ms`` later."""
+    decided_ms, written_ms = outcome["prepared_ms"], turn["written_ms"]
+    return None not in (decided_ms, written_ms) and written_ms - late_ms > decided_ms + SKEW_MS
 
 
 def _last_in_time(sides: Sides, steps: list[Step]) -> list[Step]:

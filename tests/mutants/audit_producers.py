@@ -9,6 +9,8 @@ PRODUCER: Final = "audit/walks/producer.py"
 STORY: Final = "audit/walks/story.py"
 NO_EPOCH: Final = "tests/audit/walks/test_no_epoch.py::"
 NAMED: Final = NO_EPOCH + "test_what_is_found_of_data_without_an_epoch"
+CUT: Final = "tests/audit/walks/test_cut_coordinators.py::"
+LATER: Final = CUT + "test_an_abort_whose_data_was_written_later_is_behind_the_end"
 STORIES: Final = "tests/audit/walks/test_story.py::test_what_is_found_in_a_coordinators_log"
 
 AUDIT_PRODUCERS: Final = (
@@ -75,5 +77,37 @@ AUDIT_PRODUCERS: Final = (
         "        each.open, each.outcome = each.row | began, None\n",
         "        each.open, each.outcome = each.row, None\n",
         ("tests/audit/walks/test_story.py::test_an_outcome_is_known_from_what_is_left",),
+    ),
+    Mutant(
+        "audit-data-is-older-than-it-can-be",
+        "what was written after the last decision is of a later transaction",
+        "audit/walks/align.py",
+        "        steps = _before_later_data(sides, steps)\n",
+        "        pass\n",
+        (LATER + "[0]", LATER + "[2000]"),
+    ),
+    Mutant(
+        "audit-marker-before-its-decision",
+        "a marker is no earlier than the decision that it is given in place of another",
+        "audit/walks/align.py",
+        "if not is_no_earlier or not is_written",
+        "if not is_written",
+        (CUT + "test_an_abort_before_it_is_not_the_decisions[the-marker-before-it-is-too-early]",),
+    ),
+    Mutant(
+        "audit-any-data-is-later",
+        "data that may have been written before the decision is not later",
+        "audit/walks/align.py",
+        "written_ms - late_ms > decided_ms + SKEW_MS",
+        "True",
+        (CUT + "test_an_abort_before_it_is_not_the_decisions[its-data-may-have-been-written-before]",),
+    ),
+    Mutant(
+        "audit-ways-of-data-that-is-later-are-alike",
+        "of two ways that are as good the one without data from after its decision",
+        "audit/walks/clocks.py",
+        "_apart(usual) != 0, later\n",
+        "_apart(usual) != 0, 0\n",
+        (LATER + "[2000]",),
     ),
 )
