@@ -122,10 +122,11 @@ UNSEEN_ELECTIONS: Final = Text("""
     SELECT u.topic, u.partition_id AS partition, u.last_epoch AS epoch, min(s.at_ms) AS at_ms FROM unseen u
     JOIN partition_events s ON s.topic = u.topic AND s.partition_id = u.partition_id AND s.in_log = 0
      AND s.leader_epoch >= u.last_epoch
-    WHERE u.last_epoch > 0 GROUP BY u.topic, u.partition_id, u.last_epoch
+    WHERE u.last_epoch >= 0 GROUP BY u.topic, u.partition_id, u.last_epoch
 """)
-"""Up to which leader epoch of a partition no record of an election is kept, but what snapshots have of its
-result; and by when that was. Once a leader has recovered a snapshot does not say how it was elected."""
+"""Up to which leader epoch of a partition no record of an election, or of its creation, is kept, but what
+snapshots have of the result; and by when that was. Once a leader has recovered none of them says how it was
+elected."""
 
 PARTITION_REPLICAS: Final = Text("""
     SELECT DISTINCT u.topic, u.partition_id, u.replica FROM (

@@ -77,7 +77,8 @@ COPY_SOURCE: Final = pa.schema(
         #   "metadata"                      the elections of this partition are known: each unclean one is
         #   "unclean" leader epoch, time    of an election that the metadata says was unclean
         #   "unseen" leader epoch, time     of elections up to this epoch a snapshot of the metadata, of that
-        #                                   time, has the result alone: each may have been unclean
+        #                                   time, has the result alone: each may have been unclean; and there
+        #                                   may have been another topic of that name before
         # Facts of the log stand with each of its copies.
         ("item", pa.string()),
         ("first", pa.int64()),

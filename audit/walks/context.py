@@ -12,7 +12,10 @@ NOT_KEPT: Final = "the coordinator's log of that time is not kept"
 OPAQUE: Final = "bytes that cannot be read may be the marker"
 ORDER: Final = "the logs were copied from running brokers, and which of them first is not known"
 DELETED: Final = "that part of the partition's log is not kept"
-ELECTION: Final = "an unclean election, or one that no log tells of any more, may have cut the marker off"
+ELECTION: Final = (
+    "an unclean election, or one that no log tells of any more, or a topic of that name that was deleted"
+    " may have taken the marker along"
+)
 NOT_READ: Final = "the partition's log is not among what was read"
 
 

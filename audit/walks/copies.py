@@ -106,10 +106,11 @@ class _Merge:
     def _elected(self, rows: pa.RecordBatch) -> Flags:
         """What an election left out, if it was unclean or may have been, stood before its leader's batches.
 
-        Before the first offset that is kept none is looked for.
+        Before the first offset that is kept none is looked for. A topic that no record says was created may
+        have been made again: what was written before its first batch is with the one that was deleted.
         """
         log, flags = self._log, np.zeros(rows.num_rows, np.int32)
-        if not (log.unclean or log.unseen) or not rows.num_rows:
+        if (not log.unclean and log.unseen < 0) or not rows.num_rows:
             return flags
         epochs = rows.column("leader_epoch").fill_null(-1).to_numpy().astype(np.int64)
         reached = np.maximum.accumulate(np.concatenate(([self._last_epoch], epochs)))
@@ -118,7 +119,7 @@ class _Merge:
             unclean = log.unclean_between(before, own)
             if unclean:
                 self._unbroken.cut(place, max(log.unclean[each] for each in unclean))
-            elif log.is_unseen_between(before, own) and (before >= 0 or place == 0):
+            elif log.is_unseen_between(before, own) if before >= 0 else place == 0 <= log.unseen:
                 self._unbroken.cut(place, self._unbroken.first_ms(rows.slice(at)))
             else:
                 continue
@@ -149,7 +150,9 @@ class _Merge:
         unclean = [ms for epoch, ms in self._log.unclean.items() if epoch > self._last_epoch]
         if unclean:
             self._unbroken.cut(None, max(unclean))
-        elif self._log.is_unseen_between(self._last_epoch, self._log.unseen):
+        elif self._last_epoch < 0 <= self._log.unseen or self._log.is_unseen_between(
+            self._last_epoch, self._log.unseen
+        ):
             self._unbroken.cut(None, self._log.unseen_ms)
         return [
             *self._taken(),

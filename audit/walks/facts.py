@@ -59,7 +59,7 @@ class LogFacts:
     is_untold: bool = False
     knows_elections: bool = False
     unclean: dict[int, int] = field(default_factory=dict)  # by leader epoch, when it was elected
-    unseen: int = 0  # up to this leader epoch no record of an election is kept: each may have been unclean
+    unseen: int = -1  # up to this leader epoch no record of an election is kept: each may have been unclean
     unseen_ms: int = _ALWAYS  # by when that one was elected
     replicas: set[int] = field(default_factory=set)
     voters: set[int] = field(default_factory=set)

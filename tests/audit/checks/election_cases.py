@@ -132,3 +132,10 @@ def a_marker_that_was_decided_long_after_an_election_that_a_snapshot_alone_tells
 def a_marker_of_a_log_of_one_replica(s: Story) -> None:
     _cut(s)
     _stated(s, 2, 1)
+
+
+@case("?markers.missing")
+def a_marker_that_may_be_with_a_topic_of_that_name_that_was_deleted(s: Story) -> None:
+    s.transaction(written=(), marked=())
+    s.transaction(epoch=1)
+    _stated(s, 0)

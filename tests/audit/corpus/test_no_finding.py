@@ -3,7 +3,10 @@
 Of one that was stopped all but a hundredth is decided of what its coordinators' logs still tell.
 """
 
+import shutil
+from collections.abc import Iterator
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -29,3 +32,31 @@ def test_a_healthy_cluster_has_no_finding(name: str, recorded: Recorded, tmp_pat
     if name.endswith("-stopped"):
         assert share.judged > 100
         assert share.unknown_share <= SHARE_MAX, share
+
+
+@pytest.mark.parametrize("name", [each for each in recording.names() if each.startswith("kafka")])
+def test_nor_has_one_whose_metadata_log_begins_at_a_snapshot(
+    name: str, recorded: Recorded, tmp_path: Path
+) -> None:
+    """Retention has taken the records of its elections, and of topics that were deleted."""
+    from fencepost.audit.engine.embedded import EmbeddedEngine
+    from tests.audit.faults import engine
+
+    root = tmp_path / "copy"
+    shutil.copytree(recorded(name), root)
+    assert [*_without_log(root)]
+    with closing(EmbeddedEngine(str(tmp_path))) as embedded:
+        found, _ = engine.audit(embedded, root, is_stopped=False)
+    assert found == []
+
+
+def _without_log(root: Path) -> Iterator[Path]:
+    """Takes out what the newest snapshot of each node's metadata replaces; the segments that are gone."""
+    for folder in root.rglob("__cluster_metadata-0"):
+        *older, newest = sorted(folder.glob("*.checkpoint"))
+        end = int(newest.name.partition("-")[0])
+        segments = sorted(folder.glob("*.log"))
+        replaced = [each for each, following in pairwise(segments) if int(following.stem) <= end]
+        for each in (*older, *replaced):
+            each.unlink()
+        yield from replaced

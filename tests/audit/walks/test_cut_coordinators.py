@@ -9,7 +9,7 @@ from tests.audit.walks.transactions import Cluster, paired
 
 
 def cut(*, later_ms: int, early_ms: int = 0) -> tuple[Cluster, Row]:
-    """An abort without data is the last that is decided; of the abort with data after it nothing is told.
+    """The last decision is an abort without data; the log ends before the abort with data that follows.
 
     early_ms   by how much the marker of the first one is earlier than its decision.
     """
