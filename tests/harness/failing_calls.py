@@ -8,6 +8,7 @@ import mmap
 import os
 import struct
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -112,11 +113,15 @@ class Faults:
         with path.open("r+b") as file:
             self._control = mmap.mmap(file.fileno(), _SIZE)
 
-    def arm(self, call: str, part: str, error: int, *, skipped: int = 0, count: int = FOREVER) -> None:
-        """This call fails on each path with ``part`` in it, after ``skipped``, ``count`` times."""
+    def arm(
+        self, call: str | Iterable[str], part: str, error: int, *, skipped: int = 0, count: int = FOREVER
+    ) -> None:
+        """This call, or these, fail on each path with ``part`` in it, after ``skipped``, ``count`` times."""
+        calls = [call] if isinstance(call, str) else call
+        bits = sum(1 << CALLS.index(each) for each in calls)
         self.disarm()
         self._control[_NUMBERS.size :] = part.encode().ljust(2 * _PATH_BYTES, b"\0")
-        self._control[: _NUMBERS.size] = _NUMBERS.pack(1, 1 << CALLS.index(call), error, skipped, count, 0)
+        self._control[: _NUMBERS.size] = _NUMBERS.pack(1, bits, error, skipped, count, 0)
 
     def disarm(self) -> None:
         """Nothing fails any more."""

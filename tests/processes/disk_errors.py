@@ -270,10 +270,10 @@ class Trial:
 
 
 @contextlib.contextmanager
-def trial(folder: Path) -> Iterator[Trial]:
-    """Three nodes with the library."""
+def trial(folder: Path, *more: str) -> Iterator[Trial]:
+    """Three nodes with the library. ``more``: settings."""
     library = compiled(folder)
-    nodes = Nodes(create_cluster(folder / "cluster", 3, cluster_port(), SETTINGS))
+    nodes = Nodes(create_cluster(folder / "cluster", 3, cluster_port(), (*SETTINGS, *more)))
     tried = Trial(nodes)
     before = os.environ.get("LD_PRELOAD")
     os.environ["LD_PRELOAD"] = str(library)
