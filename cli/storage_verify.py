@@ -42,7 +42,7 @@ from fencepost.settings.node_identity import (
     require_identity,
 )
 from fencepost.snapshots import snapshot
-from fencepost.snapshots.segments import ArchiveReader
+from fencepost.snapshots.segments import ArchiveReader, archive_owner
 from fencepost.snapshots.store import STORE_FAILURES, Store, StoreInUse
 from fencepost.snapshots.sums import StoreDamaged, Verdict
 
@@ -145,7 +145,7 @@ def _of_home(home: Path) -> Iterator[Part]:
     for log in Log:
         folder = home / ARCHIVE / log.directory
         if folder.exists():
-            yield _looked("archive", folder, partial(_archive, folder))
+            yield _looked("archive", folder, partial(_archive, folder, home, log))
     for folder in (home / SNAPSHOTS, home / BY_HAND):
         for each in snapshot.listed(folder):
             yield _looked("snapshot", each, partial(_snapshot, each))
@@ -266,9 +266,9 @@ def _store(folder: Path) -> tuple[str, str]:
         store.abandon()
 
 
-def _archive(folder: Path) -> tuple[str, str]:
-    """Raises CorruptData."""
-    reader = ArchiveReader(folder)
+def _archive(folder: Path, home: Path, log: Log) -> tuple[str, str]:
+    """Raises CorruptData, StorageError."""
+    reader = ArchiveReader(folder, owner=archive_owner(read_identity(home).cluster_id, log))
     batches, end = 0, reader.start
     for stored in reader.read():
         batches, end = batches + 1, stored.header.end

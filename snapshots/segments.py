@@ -76,11 +76,17 @@ class ArchiveReader:
     """The archive of one log, as it was when this was made, and what is written at its end meanwhile."""
 
     def __init__(
-        self, directory: Path, cleaned_end: Offset = LOG_START, *, are_sums_read: bool = True
+        self,
+        directory: Path,
+        cleaned_end: Offset = LOG_START,
+        *,
+        owner: Owner | None = None,
+        are_sums_read: bool = True,
     ) -> None:
         """Not of an archive, but of a partition: its files of sums are not read, and may be an earlier one's.
 
         cleaned_end   below it a partition's log may lack offsets (broker/log/compaction.py).
+        owner         of every segment. None: they have one owner, whichever.
         """
         self.directory = directory
         self._are_sums_read = are_sums_read
@@ -88,7 +94,7 @@ class ArchiveReader:
         # Segments first: a hole is on disk before the segment after it.
         self.segments = list_segments(self.directory)
         self.holes = load_holes(self.directory)
-        self._owner: Owner | None = None  # of the segments that were read
+        self._owner = owner  # else of the segments that were read
 
     @property
     def start(self) -> Offset:

@@ -60,7 +60,7 @@ def cluster(tmp_path: Path, capsys: Capture) -> LocalCluster:
     store.meta_put(APPLIED, msgspec.msgpack.encode((LogIndex(1), Term(0))))
     store.flush()
     store.close()
-    filled(home / "archive", 4).close()
+    filled(home / "archive", 4, cluster=made.cluster_id).close()
     NodeClock(home).look()
     locked(home)
     log = PartitionLog.open(home / "orders-0", UNVERIFIED, NOW_MS, UUID(int=7))
@@ -224,6 +224,16 @@ def test_without_a_lock_it_is_said_what_a_torn_end_may_be(cluster: LocalCluster,
     assert "here and at the next start" in lock["reason"]
     assert partition["reason"].startswith(f"{sums.name}: torn, or changed; what it said")
     assert not (home / ".lock").exists(), "nothing is changed"
+
+
+def test_the_archive_of_another_cluster_is_damage(cluster: LocalCluster, capsys: Capture) -> None:
+    """Whole, with its sums: each of its segments has the same owner."""
+    home = cluster.node(1).config.directory
+    shutil.rmtree(home / "archive")
+    filled(home / "archive", 12).close()
+    (damaged,) = [each for each in report(cluster, capsys, 1)["parts"] if not each["sound"]]
+    assert damaged["part"] == "archive"
+    assert "it is another cluster's, or another log's" in damaged["reason"]
 
 
 def test_a_running_node_is_refused(cluster: LocalCluster, capsys: Capture) -> None:

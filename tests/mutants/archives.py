@@ -103,6 +103,14 @@ ARCHIVES: Final = (
         (SUMS + "test_an_old_directory_keeps_its_bytes_until_a_segment_is_sealed",),
     ),
     Mutant(
+        "archive-verified-for-any-cluster",
+        "the archive of another cluster is damage",
+        "cli/storage_verify.py",
+        "ArchiveReader(folder, owner=archive_owner(read_identity(home).cluster_id, log))",
+        "ArchiveReader(folder)",
+        ("tests/cli/test_storage_verify.py::test_the_archive_of_another_cluster_is_damage",),
+    ),
+    Mutant(
         "archive-repair-unproven",
         "what is put in a segment's place has the sum of what was written",
         "snapshots/archive_repair.py",

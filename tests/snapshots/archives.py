@@ -31,15 +31,15 @@ OPENED: list[Archive] = []
 """Archives of the test that runs; see conftest.py."""
 
 
-def opened(root: Path, *, per_segment: int = 4) -> Archive:
-    archive = Archive.open(root, Log.METADATA, CLUSTER, segment_bytes=per_segment * BATCH_BYTES)
+def opened(root: Path, *, per_segment: int = 4, cluster: str = CLUSTER) -> Archive:
+    archive = Archive.open(root, Log.METADATA, cluster, segment_bytes=per_segment * BATCH_BYTES)
     OPENED.append(archive)
     return archive
 
 
-def filled(root: Path, count: int, *, per_segment: int = 4) -> Archive:
+def filled(root: Path, count: int, *, per_segment: int = 4, cluster: str = CLUSTER) -> Archive:
     """An archive with ``count`` batches of one record, written and flushed."""
-    archive = opened(root, per_segment=per_segment)
+    archive = opened(root, per_segment=per_segment, cluster=cluster)
     for offset in range(archive.end, archive.end + count):
         archive.append(batch(offset))
     archive.write()
