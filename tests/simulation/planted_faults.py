@@ -165,6 +165,14 @@ PLANTED: Final = (
         ("file flips", "lost names"),
     ),
     Planted(
+        "sums-of-an-archive-believed",
+        "no batch of an archive's segment is taken that is not as it was summed",
+        "snapshots/segments.py",
+        "    if read_sum(segment.path, NOT_SUMMED, summed.size, pace) != summed:\n",
+        "    if False:\n",
+        ("file flips",),
+    ),
+    Planted(
         "a-failed-disk-is-a-bug-of-the-decision",
         "a store that fails while a request is decided ends the process",
         "quorum/draft.py",
