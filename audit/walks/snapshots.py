@@ -2,7 +2,8 @@
 
 Epoch       of an entry is the highest that its producer had written. In a compacted log it may be higher.
 Sequence    of an entry is that of the batch that ends at the entry's last offset, the last of its producer.
-Coordinator epoch of an entry is that of the producer's last marker.
+Coordinator epoch of an entry is that of the producer's last marker; none, if the copy no longer has that one
+            and its broker was started again.
 Twice       no producer is in a snapshot.
 Lost        a producer that wrote before the snapshot and is not in it. Brokers forget producers, the one that
             wrote longest ago first: it is lost if one that wrote earlier and has nothing open is there.
@@ -38,6 +39,7 @@ from fencepost.audit.walks.producer import SEQUENCES
 from fencepost.audit.walks.walk import Batches, Walk, by_key
 
 _ENTRY: Final = 0  # rank; a batch is 1
+_NONE: Final = -1
 _ODD: Final = FLAG_OPAQUE | FLAG_DISPLACED | FLAG_HOLE | FLAG_UNCOMMITTED
 _READ: Final = (
     "at",
@@ -61,6 +63,7 @@ class _Last(NamedTuple):
     data_last: int  # the last offset of its last batch that has a sequence, and that sequence
     sequence: int
     coordinator_epoch: int  # of its last marker; -1: none
+    marker_offset: int  # of that one
 
 
 def run(batches: Batches) -> Batches:
@@ -116,17 +119,24 @@ class _Log:
             data = own[(columns["base_sequence"][own] >= 0) & (columns["control_type"][own] < 0)]
             before = self._producers.get(producer_id)
             ends, sequence = (before.data_last, before.sequence) if before else (-1, -1)
-            led = before.coordinator_epoch if before else -1
+            led, led_at = (before.coordinator_epoch, before.marker_offset) if before else (-1, -1)
             markers = own[columns["control_type"][own] >= 0]
             if len(markers):
                 led = int(columns["coordinator_epoch"][markers[-1]])
+                led_at = int(columns["at"][markers[-1]])
             if len(data):
                 at = int(data[-1])
                 ends = int(columns["last_offset"][at])
                 sequence = int(columns["base_sequence"][at] + ends - columns["at"][at]) % SEQUENCES
             epoch = max(int(columns["producer_epoch"][own].max()), before.epoch if before else -1)
             self._producers[producer_id] = _Last(
-                epoch, int(columns["at"][last]), int(columns["timestamp_ms"][last]), ends, sequence, led
+                epoch,
+                int(columns["at"][last]),
+                int(columns["timestamp_ms"][last]),
+                ends,
+                sequence,
+                led,
+                led_at,
             )
 
     def _judge(self) -> None:
@@ -173,6 +183,8 @@ class _Log:
             return f"it says last offset {entry['last_offset']}, in the log it is {last.data_last}"
         led = entry["coordinator_epoch"]
         is_known = last.coordinator_epoch >= 0 or (entry["copy_first"] == 0 and not self._is_compacted)
+        if led == _NONE and last.marker_offset < (entry["copy_first"] or 0):
+            return None  # its broker was started over what the copy holds
         if led is not None and last.coordinator_epoch != led and is_known:
             if not self._is_compacted or led < last.coordinator_epoch:
                 return f"it says coordinator epoch {led}, its last marker has {last.coordinator_epoch}"

@@ -9,6 +9,7 @@ PRODUCER: Final = "audit/walks/producer.py"
 STORY: Final = "audit/walks/story.py"
 NO_EPOCH: Final = "tests/audit/walks/test_no_epoch.py::"
 NAMED: Final = NO_EPOCH + "test_what_is_found_of_data_without_an_epoch"
+SNAPSHOTS: Final = "tests/audit/walks/test_snapshots.py::test_what_is_found_in_a_producer_snapshot"
 CUT: Final = "tests/audit/walks/test_cut_coordinators.py::"
 LATER: Final = CUT + "test_an_abort_whose_data_was_written_later_is_behind_the_end"
 STORIES: Final = "tests/audit/walks/test_story.py::test_what_is_found_in_a_coordinators_log"
@@ -53,6 +54,22 @@ AUDIT_PRODUCERS: Final = (
         "            if is_unsure:",
         "            if self is None:",
         (NAMED + "[the-only-batch-of-the-next-epoch]",),
+    ),
+    Mutant(
+        "audit-broker-knows-markers-that-are-gone",
+        "a broker that was started again knows no marker that its log does not have",
+        "audit/walks/snapshots.py",
+        "if led == _NONE and last.marker_offset",
+        "if led is None and last.marker_offset",
+        (SNAPSHOTS + "[a-broker-that-started-again-behind-the-last-marker-sizes0]",),
+    ),
+    Mutant(
+        "audit-snapshot-without-coordinator-epoch",
+        "a snapshot has the coordinator epoch of a marker that its log has",
+        "audit/walks/snapshots.py",
+        'last.marker_offset < (entry["copy_first"] or 0)',
+        "last.marker_offset < entry['at']",
+        (SNAPSHOTS + "[no-coordinator-epoch-where-the-last-marker-is-kept-sizes0]",),
     ),
     Mutant(
         "audit-failed-abort-is-a-missing-record",

@@ -100,6 +100,41 @@ def a_coordinator_epoch_is_not_that_of_the_last_marker() -> State:
     return state
 
 
+def led(first: int, coordinator_epoch: int) -> State:
+    """A marker of coordinator epoch 3, data after it, and a copy that begins at ``first``."""
+    state = State()
+    state.data(1, -1, control_type=1, coordinator_epoch=3)
+    state.data(1, 20)
+    for entry in state.entries:
+        entry["at"] = state.end
+    state.entries[1] |= {
+        "coordinator_epoch": coordinator_epoch, "copy_first": first, "last_sequence": 29,
+        "last_offset": state.end - 1, "timestamp_ms": BEGAN_MS + state.end - 10,
+    }  # fmt: skip
+    return state
+
+
+@case()
+def a_broker_that_started_again_behind_the_last_marker() -> State:
+    """Seen in Apache Kafka 4.1 after a kill: it reads the producers' states out of what its log still has."""
+    return led(70, -1)
+
+
+@case()
+def a_broker_that_has_not_started_again_behind_the_last_marker() -> State:
+    return led(70, 3)
+
+
+@case("integrity.snapshot")
+def a_coordinator_epoch_of_no_marker_where_the_last_one_is_not_kept() -> State:
+    return led(70, 4)
+
+
+@case("integrity.snapshot")
+def no_coordinator_epoch_where_the_last_marker_is_kept() -> State:
+    return led(60, -1)
+
+
 @case("integrity.snapshot")
 def a_producer_is_there_twice() -> State:
     state = State()
