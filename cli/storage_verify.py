@@ -196,7 +196,7 @@ def _identity(root: Path) -> tuple[str, str]:
     """Raises StorageError."""
     identity = read_identity(root)
     if identity.meta_fault:
-        raise CorruptData(f"{identity.meta_fault}: its copy counts")
+        raise CorruptData(identity.meta_fault)
     return f"node {identity.node_id} of cluster {identity.cluster_id}", identity.bootstrap_fault
 
 

@@ -98,7 +98,7 @@ def run_node(config: NodeConfig, identity: Identity) -> int:
             "bootstrap_damaged", reason=identity.bootstrap_fault, next="removed: the store knows what it said"
         )
     if identity.meta_fault:
-        log.error("meta_properties_damaged", reason=identity.meta_fault, next="its copy counts")
+        log.error("meta_properties_damaged", reason=identity.meta_fault, next="both are written again")
     identity = mended(config.directory, identity)
     _raise_files_limit()
     identity = _with_its_store(config, identity, log)

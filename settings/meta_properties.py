@@ -3,7 +3,8 @@
 Check       the last line, ``fencepost.crc32c=<hex>``, is the CRC-32C of the lines before it. Kafka's readers
             and earlier versions skip it. Without it the file is an earlier version's: it is not checked.
 Copy        ``meta.properties.copy`` is the same, written first: it counts where the file is not as it was
-            written. An operator who changes the file by hand removes that line.
+            written. A copy that is not is named too, and written again: else it is found when it is needed.
+            An operator who changes the file by hand removes that line.
 Source      Kafka ``MetaProperties``, ``PropertiesUtils``.
 """
 
@@ -30,7 +31,7 @@ def write_properties(directory: Path, properties: Mapping[str, str]) -> None:
 
 
 class Properties(NamedTuple):
-    """What the file says; what is wrong with it, or ""; whether it, or its copy, has a check."""
+    """What the file says; what is wrong with it or with its copy, or ""; whether what counts has a check."""
 
     pairs: dict[str, str]
     wrong: str
@@ -40,12 +41,15 @@ class Properties(NamedTuple):
 def read_properties(directory: Path) -> Properties:
     """What the file says. Raises ValueError, OSError."""
     content, wrong = _read(directory / META_PROPERTIES), ""
-    if _CHECK.encode() in content and not _is_checked(content):
-        copy = directory / COPY
+    copy = _read_copy(directory / COPY)
+    if _is_checked(content):
+        if not _is_checked(copy):
+            wrong = f"{COPY} is not as it was written: {META_PROPERTIES} counts"
+    elif _CHECK.encode() in content:
         wrong = f"{META_PROPERTIES} is not as it was written, by its line {_CHECK.rstrip('=')}"
-        content = _read(copy) if copy.exists() else b""
-        if not _is_checked(content):
+        if not _is_checked(copy):
             raise ValueError(f"{wrong}, nor is {COPY}. If you changed it by hand, remove that line")
+        content, wrong = copy, f"{wrong}: its copy counts"
     text = content.decode("utf-8", errors="replace")
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     pairs = dict(line.split("=", 1) for line in lines if "=" in line)
@@ -63,6 +67,14 @@ def _read(file: Path) -> bytes:
     if len(content) > FILE_BYTES_MAX:
         raise ValueError(f"{file.name} is larger than {FILE_BYTES_MAX} bytes")
     return content
+
+
+def _read_copy(file: Path) -> bytes:
+    """Of a copy that is not there, or cannot be read, nothing."""
+    try:
+        return _read(file)
+    except (OSError, ValueError):
+        return b""
 
 
 def _checked(content: str) -> str:

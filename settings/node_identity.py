@@ -80,7 +80,7 @@ class Identity:
     users: tuple[UserScramCredentialRecord, ...] = ()  # the same
     has_store: bool = False
     bootstrap_fault: str = ""  # why bootstrap.json could not be read; the store knows what it said
-    meta_fault: str = ""  # why the copy of meta.properties counts
+    meta_fault: str = ""  # what is wrong with meta.properties, or with its copy, and which of them counts
     is_meta_checked: bool = field(default=True, compare=False)  # False: an earlier version wrote it
 
 

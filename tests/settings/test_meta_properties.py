@@ -44,10 +44,23 @@ def test_whichever_byte_changes_the_directory_is_whose_it_was(tmp_path: Path, na
         (tmp_path / name).write_bytes(raw[:at] + bytes((raw[at] ^ mask,)) + raw[at + 1 :])
         found = read_identity(tmp_path)
         assert replace(found, meta_fault="") == own, at
-        silent += name == META_PROPERTIES and not found.meta_fault
+        silent += not found.meta_fault
         assert mended(tmp_path, found) == own
-        assert (tmp_path / META_PROPERTIES).read_bytes() == raw
+        assert (tmp_path / META_PROPERTIES).read_bytes() == (tmp_path / COPY).read_bytes() == raw
     assert silent <= len("fencepost.crc32c="), "a changed name of the check: the lines before it are the same"
+
+
+def test_a_copy_that_changed_is_written_again_before_the_file_changes_too(tmp_path: Path) -> None:
+    own = formatted(tmp_path)
+    for name in (COPY, META_PROPERTIES):
+        raw = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(raw.replace(b"node.id=1", b"node.id=2"))
+        found = read_identity(tmp_path)
+        assert f"{name} is not as it was written" in found.meta_fault
+        assert mended(tmp_path, found) == own
+    (tmp_path / COPY).unlink()
+    assert mended(tmp_path, read_identity(tmp_path)) == own
+    assert (tmp_path / COPY).exists()
 
 
 def test_what_an_earlier_version_wrote_is_not_checked_until_it_is_written_again(tmp_path: Path) -> None:
