@@ -91,27 +91,30 @@ def give_up(directory: Path, wrong: Wrong) -> None:
 
 def _content(peer: Path, wrong: Wrong, owner: Owner) -> bytes | None:
     """The bytes that belong there, by the batches of another archive; None: it does not have them."""
-    summed, size = NOT_SUMMED, 0
+    summed, size = NOT_SUMMED, 0  # what was summed may go beyond where the next segment begins
     if wrong.segment is not None:
         said = read_content(sums_path(wrong.segment.path), wrong.first)
         summed = said.sums.batches if said.owner == owner else NOT_SUMMED  # else they are of a file put there
         size = max(summed.size, wrong.segment.path.stat().st_size)
     content, at = bytearray(), wrong.first
+    whole: int | None = None  # how many bytes of it belong there
     try:
         for stored in ArchiveReader(peer).read(wrong.first):
-            is_whole = at == wrong.end if wrong.end is not None else len(content) >= size
-            if is_whole or stored.header.base_offset != at:
+            is_proven = len(content) >= (size if wrong.end is None else summed.size)
+            if (is_proven and (whole or wrong.end is None)) or stored.header.base_offset != at:
                 break
             content += stored.content
             at = stored.header.end
+            if at == wrong.end:
+                whole = len(content)
     except CorruptData:
         return None
     if summed != NOT_SUMMED and NOT_SUMMED.followed_by(content[: summed.size]) != summed:
         return None
-    is_all = at == wrong.end if wrong.end is not None else len(content) == size
+    is_all = whole is not None or (wrong.end is None and len(content) == size)
     if not is_all and NOT_SUMMED.followed_by(content) != summed:
         return None  # what was summed may end before a hole
-    return bytes(content)
+    return bytes(content[:whole])
 
 
 def _put(directory: Path, wrong: Wrong, content: bytes, owner: Owner) -> None:

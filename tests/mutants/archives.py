@@ -119,6 +119,14 @@ ARCHIVES: Final = (
         (REPAIR + "test_nothing_is_taken_that_is_not_proven",),
     ),
     Mutant(
+        "archive-repair-up-to-the-next",
+        "a segment is proven by all that was summed, also behind the next one's first offset",
+        "snapshots/archive_repair.py",
+        "            is_proven = len(content) >= (size if wrong.end is None else summed.size)\n",
+        "            is_proven = wrong.end is not None or len(content) >= size\n",
+        (REPAIR + "test_a_segment_that_goes_beyond_the_next_one_is_taken_up_to_it",),
+    ),
+    Mutant(
         "archive-repair-in-place",
         "the damaged file is kept beside the new one",
         "snapshots/archive_repair.py",

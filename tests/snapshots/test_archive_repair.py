@@ -129,6 +129,24 @@ def test_the_hole_that_a_start_named_behind_a_damaged_segment_is_filled(tmp_path
     assert list(read(own)) == [batch(n, epoch=EPOCHS[n]) for n in range(COUNT)] + [batch(COUNT, epoch=9)]
 
 
+def test_a_segment_that_goes_beyond_the_next_one_is_taken_up_to_it(tmp_path: Path) -> None:
+    """A crash left it damaged: a start went on in front of its summed end, where the journal began."""
+    own, peer = pair(tmp_path)
+    archive = reopened(tmp_path / "longer", per_segment=COUNT + 1)
+    for offset in range(COUNT):
+        archive.append(batch(offset, epoch=EPOCHS[offset]))
+    archive.close()
+    for suffix in (".log", SUMS):
+        name = f"{0:020d}{suffix}"
+        shutil.copy(folder(tmp_path / "longer") / name, folder(own) / name)
+    for base in (3, 6):
+        segment(own, base).unlink()
+    flip(segment(own, 0), BATCH_BYTES + 30)
+    assert repaired(own, peer) == [True]
+    assert segment(own, 0).stat().st_size == 9 * BATCH_BYTES
+    assert wrong(own) is None
+
+
 def test_what_no_one_has_is_a_named_hole(tmp_path: Path) -> None:
     own, _ = pair(tmp_path)
     flip(segment(own, 3), 30)
