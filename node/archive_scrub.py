@@ -69,8 +69,7 @@ class ArchiveScrub:
                         continue
                     except (OSError, CorruptData) as error:
                         self._log.error("archive_damaged", reason=str(error), next=REMEDY)
-        if segments:
-            self._log.info("archive_scrubbed", segments=segments, bytes=size)
+        self._log.info("archive_scrubbed", segments=segments, bytes=size)
 
     def _stop(self) -> None:
         self._is_stopping = True

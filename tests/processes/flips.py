@@ -159,6 +159,14 @@ class Trial:
                 self.given_up(topic, int(number), repaired["end_offset"])
                 typed.append(f"storage repair --partition ({event['reason'][:80]})")
                 assert self.back(victim), "it does not start after storage repair"
+        if nodes.events(victim, "archive_damaged", self.started_at[victim]):
+            self.end(victim, kill=False)
+            nodes.run("storage", "repair", "--node", victim, "--archive")
+            typed.append("storage repair --archive")
+            assert self.back(victim), "it does not start after storage repair --archive"
+            self.await_scrubbed(victim)
+            again = nodes.events(victim, "archive_damaged", self.started_at[victim])
+            assert not again, f"its archive is damaged after the repair: {again}"
         said = self.said(victim, mark)
         if typed:
             return f"by command: {typed}; {said}"
@@ -175,10 +183,11 @@ class Trial:
                 del self.acknowledged[index][offset]
 
     def await_scrubbed(self, victim: int) -> None:
-        """The first round of the scrub is over: what changed in its logs is found."""
+        """The first rounds of the scrubs are over: what changed in its logs and archives is found."""
         deadline = time.monotonic() + WAIT_S
         while True:
-            if self.nodes.events(victim, "logs_scrubbed", self.started_at[victim]):
+            since = self.nodes.events(victim, since=self.started_at[victim])
+            if {"logs_scrubbed", "archive_scrubbed"} <= {each["event"] for each in since}:
                 return
             assert time.monotonic() < deadline, f"node {victim} does not come to the end of its scrub"
             time.sleep(0.05)
