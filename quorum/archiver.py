@@ -150,6 +150,8 @@ class Archiver:
         for archive in self.archives.values():
             if archive.buffered_bytes:
                 archive.write()
+            if archive.sums_failure is not None:
+                self._say_not_summed(archive)
 
     def sync(self) -> None:
         """fsync, on any thread. What was written before the call is on disk after it."""
@@ -181,7 +183,13 @@ class Archiver:
             archive.write()
             archive.sync()
             archive.close()
+            self._say_not_summed(archive)
         record_clean_shutdown(self.root, self._log)
+
+    def _say_not_summed(self, archive: Archive) -> None:
+        failure, archive.sums_failure = archive.sums_failure, None
+        if failure is not None:
+            self._log.warning("archive_sums_not_saved", reason=str(failure))
 
     def _set_mark(self, index: LogIndex, header: ImageHeader) -> None:
         self._mark = (int(index), header)

@@ -20,7 +20,6 @@ Source      KIP-730 ("the log is an audit log"); docs/design.md 3; Kafka LogSegm
 
 import os
 import threading
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -75,6 +74,7 @@ class Archive:
         self._lock = threading.Lock()  # guards what ``sync`` shares with the loop: the three below
         self._syncing = threading.Lock()  # one ``sync`` at a time
         self._active: _File | None = None
+        self.sums_failure: OSError | None = None  # why a sum could not be saved; its owner says it
         self._found = ArchiveRecovery(directory, flushed_end, owner)
         self._segments = self._found.segments
         self._sums = not self._segments or any(directory.glob(f"*{SUFFIX}"))
@@ -330,6 +330,8 @@ class Archive:
     def _save_sum(self, file: _File, flushed: Summed) -> None:
         """Not flushed: half of one has a wrong checksum. Where it cannot be written the scrub tries again."""
         sums = SegmentSums(flushed, NOT_SUMMED, NOT_SUMMED, NOT_SUMMED)
-        with suppress(OSError):  # it only adds to what is checked, and what is there is still true
+        try:
             write_content(sums_path(file.path), file.base, Content(sums, self._owner), durable=False)
             file.saved = flushed
+        except OSError as error:  # it only adds to what is checked, and what is there is still true
+            self.sums_failure = error

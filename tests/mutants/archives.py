@@ -111,6 +111,14 @@ ARCHIVES: Final = (
         ("tests/cli/test_storage_verify.py::test_the_archive_of_another_cluster_is_damage",),
     ),
     Mutant(
+        "archive-sums-failure-unsaid",
+        "a sum that cannot be saved is named",
+        "quorum/archiver.py",
+        "            if archive.sums_failure is not None:\n                self._say_not_summed(archive)\n",
+        "",
+        (TESTS + "test_a_sum_that_cannot_be_saved_is_named_and_ends_nothing",),
+    ),
+    Mutant(
         "archive-repair-unproven",
         "what is put in a segment's place has the sum of what was written",
         "snapshots/archive_repair.py",

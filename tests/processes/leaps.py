@@ -18,8 +18,8 @@ from fencepost.cluster import state
 from fencepost.controller.transactions.states import TRANSACTIONS, Transaction
 from fencepost.records.transaction_log import NO_EPOCH
 from fencepost.snapshots.reader import MAP_BYTES
-from fencepost.snapshots.rows import row_key
-from fencepost.snapshots.sums import SEAL
+from fencepost.snapshots.rows import as_bytes, row_key
+from fencepost.snapshots.sums import MODULUS, SEAL, SEAL_COPY, read_seal, row_hash
 from tests.harness.nodes import Nodes, wait_for
 from tests.processes import versions
 
@@ -57,6 +57,7 @@ class _Image:
 
     def __init__(self, txn: lmdb.Transaction, database: Any, generation: int) -> None:
         self._txn, self._database, self._generation = txn, database, generation
+        self._difference = 0  # of the sum of its rows
 
     @classmethod
     @contextmanager
@@ -67,10 +68,11 @@ class _Image:
             env.begin(write=write) as txn,
         ):
             meta, rows = (env.open_db(name, txn, create=False) for name in (b"meta", b"image"))
-            if write:
-                txn.delete(SEAL.encode(), db=meta)  # a row is about to change behind its back
             generation = txn.get(b"generation", db=meta)
-            yield cls(txn, rows, 0 if generation is None else msgspec.msgpack.decode(generation))
+            image = cls(txn, rows, 0 if generation is None else msgspec.msgpack.decode(generation))
+            yield image
+            if write:
+                image.seal(meta)
 
     def _key(self, transactional_id: str) -> bytes:
         return row_key(self._generation, TRANSACTIONS.name, TRANSACTIONS.encode_key(transactional_id))
@@ -88,4 +90,15 @@ class _Image:
         at = _OF_WHO_KEPT_IT if is_kept else _OF_PRODUCER
         assert row[at] < epoch, f"{transactional_id} has epoch {row[at]} already"
         row[at] = epoch
-        self._txn.put(self._key(transactional_id), msgspec.msgpack.encode(row), db=self._database)
+        key = self._key(transactional_id)
+        before, after = bytes(self._txn.get(key, db=self._database) or b""), msgspec.msgpack.encode(row)
+        self._difference += row_hash(key, after) - row_hash(key, before)
+        self._txn.put(key, after, db=self._database)
+
+    def seal(self, meta: Any) -> None:
+        """As the node would have: an image without its seal is a damaged one."""
+        for name in (SEAL.encode(), SEAL_COPY.encode()):
+            found = read_seal(as_bytes(self._txn.get(name, db=meta)))
+            if found is not None:
+                rows = (found.rows + self._difference) % MODULUS
+                self._txn.put(name, found._replace(rows=rows).encode(), db=meta)

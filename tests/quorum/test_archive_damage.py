@@ -221,3 +221,23 @@ def test_an_archive_whose_first_names_were_lost_begins_again(make_rig: MakeRig) 
 def offsets(rig: Rig) -> list[Offset]:
     """Base offsets of the batches in node 2's archive."""
     return [each.header.base_offset for each in rig[2].archiver.archives[Log.METADATA].reader().read()]
+
+
+def test_a_sum_that_cannot_be_saved_is_named_and_ends_nothing(
+    marked: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is full, for these files."""
+
+    def full(path: Path, *_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr("fencepost.snapshots.archive.write_content", full)
+    with structlog.testing.capture_logs() as logged, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(marked, "log_of", lambda _node: structlog.get_logger())
+        marked.start(2)
+        marked[2].archiver.sync()
+        for _ in range(2):
+            marked[2].archiver.write()
+    (said,) = [each for each in logged if each["event"] == "archive_sums_not_saved"]
+    assert ".checksums" in said["reason"]
+    assert "No space left on device" in said["reason"]
