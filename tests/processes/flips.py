@@ -126,8 +126,10 @@ class Trial:
         """Start it. False: it ended."""
         if self.nodes.node(victim).status() == "dead":
             self.started_at[victim] = self.nodes.log_size(victim)
-            with contextlib.suppress(Failed):
+            try:
                 self.nodes.start(victim)
+            except Failed as error:
+                self.case += f" (start: {error})"
         deadline = time.monotonic() + WAIT_S
         while self.nodes.node(victim).status() == "running":
             with contextlib.suppress(OSError):
