@@ -87,6 +87,7 @@ class Store:
         self.scrub = Scrub()
         self._filled_sum = 0  # of the generation that a snapshot fills
         self._must_seal = False
+        self._sealed = self._meta()  # as it was opened and written: what changes on the disk is not sealed
         self.generation = decode_generation(self.meta_get("generation"))
         self.sums_hold = True  # of the journal's entries; not where an earlier version wrote last
         self.image = Image(self, self._header())
@@ -164,8 +165,7 @@ class Store:
 
     def forget_image(self) -> None:
         """Forget a damaged image. The owner makes it again, from a snapshot and the journal."""
-        for name in ("header", APPLIED, SEAL, SEAL_COPY):
-            self.txn.delete(name.encode(), db=self.meta_db)
+        self._delete("header", APPLIED, SEAL, SEAL_COPY)
         self.generation = self.fresh_generation()
         self.meta_put("generation", msgspec.msgpack.encode(self.generation))
         self.rows_sum = 0
@@ -181,8 +181,7 @@ class Store:
         own, cursor = struct.pack(">I", self.generation), self.txn.cursor(db=self.image_db)
         if cursor.set_range(own) and bytes(cursor.key()).startswith(own):
             return False
-        for name in ("header", APPLIED, SEAL, SEAL_COPY):
-            self.txn.delete(name.encode(), db=self.meta_db)
+        self._delete("header", APPLIED, SEAL, SEAL_COPY)
         self.dirty = True
         self.rows_sum = 0
         self.image = Image(self)
@@ -198,7 +197,7 @@ class Store:
         if not self.dirty:
             return False
         if self._must_seal and self.rows_sum is not None:
-            seal = Seal(self._meta(), self.rows_sum).encode()
+            seal = Seal(dict(sorted(self._sealed.items())), self.rows_sum).encode()
             for name in (SEAL, SEAL_COPY):
                 self.txn.put(name.encode(), seal, db=self.meta_db)
         self._must_seal = False
@@ -235,13 +234,20 @@ class Store:
         """Set a small named value; durable at the next flush."""
         self.txn.put(name.encode(), value, db=self.meta_db)
         self.dirty = True
-        self._must_seal = self._must_seal or name not in NOT_SEALED
+        if name not in NOT_SEALED:
+            self._sealed[name] = value
+            self._must_seal = True
 
     def meta_delete(self, name: str) -> None:
         """Remove a small named value."""
-        self.txn.delete(name.encode(), db=self.meta_db)
+        self._delete(name)
         self.dirty = True
         self._must_seal = self._must_seal or name not in NOT_SEALED
+
+    def _delete(self, *names: str) -> None:
+        for name in names:
+            self.txn.delete(name.encode(), db=self.meta_db)
+            self._sealed.pop(name, None)
 
     def _header(self) -> ImageHeader:
         """Of the image; where it does not decode that of no image, which no seal has."""

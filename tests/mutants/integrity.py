@@ -141,6 +141,16 @@ INTEGRITY: Final = (
         (VALUES + "[meta]",),
     ),
     Mutant(
+        "seal-of-what-is-there",
+        "a commit seals what was written, not what the disk made of it",
+        "snapshots/store.py",
+        "Seal(dict(sorted(self._sealed.items())), self.rows_sum)",
+        "Seal(self._meta(), self.rows_sum)",
+        (
+            "tests/snapshots/test_seal_copies.py::test_what_changes_on_the_disk_while_a_node_runs_is_not_sealed",
+        ),
+    ),
+    Mutant(
         "integrity-seal-copy-not-read",
         "a seal with a flipped bit costs nothing: its copy counts",
         "snapshots/sums.py",

@@ -250,3 +250,17 @@ def test_rows_without_a_seal_are_copied(tmp_path: Path) -> None:
     put(tmp_path, {SEAL: None})
     with read_store(tmp_path / "store") as reader:
         require_sealed(reader)
+
+
+def test_what_changes_on_the_disk_while_a_node_runs_is_not_sealed(tmp_path: Path) -> None:
+    """The next commit seals what was written, and the next start puts it right."""
+    written(tmp_path, 1)
+    store = open_store(tmp_path, sync=False, log=QUIET)
+    store.txn.put(b"other", b"flipped", db=store.meta_db)
+    store.meta_put("more", b"x")
+    store.commit()
+    store.abandon()
+    store = open_store(tmp_path, sync=False, log=QUIET)
+    assert [store.meta_get(name) for name in ("other", "more")] == [bytes((1,)), b"x"]
+    assert store.image.header.version == 1
+    store.abandon()
