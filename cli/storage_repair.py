@@ -2,12 +2,14 @@
 
 import sys
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
 from fencepost.broker.log.log_directory import LogDirectory, LogDirectoryInUse
+from fencepost.broker.log.log_starts import read_starts
 from fencepost.broker.log.put_back import Changed, put_back
 from fencepost.broker.log.repair import Inspected, cut, inspect
 from fencepost.cli.node_config import read_config
@@ -16,9 +18,10 @@ from fencepost.cli.storage_repair_archive import repair_archives
 from fencepost.cluster.console import Failed, Unreadable, WrongUsage
 from fencepost.cluster.local_cluster import open_cluster
 from fencepost.quorum import image_marks
-from fencepost.records.types import NodeId
+from fencepost.records.types import NodeId, Offset
 from fencepost.settings.config import NodeConfig
 from fencepost.snapshots.history import ARCHIVE_FOLDER
+from fencepost.snapshots.segments import LOG_START
 from fencepost.snapshots.store import STORE_FAILURES, StoreInUse
 
 DAMAGED = 1  # the exit status while a damage is there
@@ -153,14 +156,16 @@ def _repair_partition(root: Path, name: str, allowed: _Allowed, output_format: s
     except OSError as error:
         raise Unreadable(f"{root}: {error}") from error
     try:
-        found = inspect(folder, machine_went_down=lock.machine_went_down)
+        start = read_starts(root).by_folder.get(name, LOG_START)
+        look = partial(inspect, folder, machine_went_down=lock.machine_went_down, deleted_before=start)
+        found = look()
         restored = found.restorable if allowed.restore else None
         is_cut = allowed.cut and restored is None and found.damage is not None
         if restored is not None:
             put_back(restored)
-            found = inspect(folder, machine_went_down=lock.machine_went_down)
+            found = look()
         elif is_cut and found.damage is not None:
-            cut(found.damage)
+            cut(found.damage, deleted_before=start)
     except OSError as error:
         raise Unreadable(f"{folder}: {error}") from error
     finally:
@@ -169,7 +174,7 @@ def _repair_partition(root: Path, name: str, allowed: _Allowed, output_format: s
         echo_json(_document(name, found, restored, is_cut=is_cut))
     else:
         put = [] if restored is None else [f"{name}: put back in {_place(restored)}"]
-        click.echo("\n".join([*put, *_lines(name, found, is_cut=is_cut)]))
+        click.echo("\n".join([*put, *_lines(name, found, start, is_cut=is_cut)]))
     if found.damage is not None and not is_cut:
         sys.exit(DAMAGED)
 
@@ -222,7 +227,7 @@ def _document(name: str, found: Inspected, restored: Changed | None, *, is_cut: 
     }
 
 
-def _lines(name: str, found: Inspected, *, is_cut: bool) -> list[str]:
+def _lines(name: str, found: Inspected, start: Offset, *, is_cut: bool) -> list[str]:
     sound = f"offsets {found.start} to {found.end - 1}" if found.end > found.start else "no records"
     if found.damage is None or found.lost is None:
         torn = [] if found.torn is None else [f"Torn by a crash, cut at the next start: {found.torn}"]
@@ -246,5 +251,6 @@ def _lines(name: str, found: Inspected, *, is_cut: bool) -> list[str]:
             "Nothing was changed. The same command with --restore puts it back, and nothing is lost.",
         ]
     if is_cut:
-        return [*words, f"The log ends at offset {damage.offset} now. Start the node again."]
+        end = max(damage.offset, start)
+        return [*words, f"The log ends at offset {end} now. Start the node again."]
     return [*words, "Nothing was changed. The same command with --accept-data-loss cuts."]

@@ -42,7 +42,7 @@ from fencepost.settings.node_identity import (
     require_identity,
 )
 from fencepost.snapshots import snapshot
-from fencepost.snapshots.segments import ArchiveReader, archive_owner
+from fencepost.snapshots.segments import LOG_START, ArchiveReader, archive_owner
 from fencepost.snapshots.store import STORE_FAILURES, Store, StoreInUse
 from fencepost.snapshots.sums import StoreDamaged, Verdict
 
@@ -290,7 +290,8 @@ def _partition(folder: Path, home: Path, went_down: bool) -> tuple[str, str]:
     if made and topic_id not in made:
         said = f"topic id {topic_id and id_text(topic_id)}, {HOSTED_LOGS} {' or '.join(map(id_text, made))}"
         raise CorruptData(f"{folder / PARTITION_FILE} says {said}")
-    found = inspect(folder, machine_went_down=went_down)
+    start = read_starts(folder.parent).by_folder.get(folder.name, LOG_START)
+    found = inspect(folder, machine_went_down=went_down, deleted_before=start)
     if found.damage is not None:
         raise CorruptData(str(found.damage))
     if found.changed is not None:

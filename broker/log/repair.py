@@ -2,7 +2,8 @@
 
 Whole log   is read, batch by batch, checksums included, also what an opening does not read again.
 Cut         the bytes before the damage are kept, and nothing behind it: a log has no holes. The next start
-            makes the indexes again, and reads the producers from the snapshot before the cut.
+            makes the indexes again, and reads the producers from the snapshot before the cut. Where the
+            log would end before the offset up to which its records were deleted, it is empty from there on.
 Put back    is a header field that alone changed, where the segment's sum proves it (put_back.py): no cut.
 Holes       before the newest snapshot are no damage: a crash of the machine may undo half of a deletion.
 Killed here at any line: the damage is still found, and the same cut goes on.
@@ -13,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from fencepost.broker.log.checkpoints import LeaderEpochs, load_topic_id
+from fencepost.broker.log.checkpoints import EPOCHS_FILE, LeaderEpochs, load_topic_id
 from fencepost.broker.log.cleaned_end import load_cleaned_end, read_cleaned_end
 from fencepost.broker.log.damage import Damage, damage_at, missing, too_short, whole_batches
 from fencepost.broker.log.epoch_check import difference
@@ -62,8 +63,11 @@ class Inspected:
     not_compared: str | None = None  # files of sums that are torn, where a crash may have torn them
 
 
-def inspect(directory: Path, *, machine_went_down: bool) -> Inspected:
-    """Read a whole log; nothing is changed. Raises OSError."""
+def inspect(directory: Path, *, machine_went_down: bool, deleted_before: Offset = LOG_START) -> Inspected:
+    """Read a whole log, whose records before ``deleted_before`` were deleted; nothing is changed.
+
+    Raises OSError.
+    """
     segments = [Segment(directory, each.base) for each in list_segments(directory)]
     start = segments[0].base if segments else LOG_START
     point = max(snapshots_in(directory), default=start)
@@ -100,6 +104,11 @@ def inspect(directory: Path, *, machine_went_down: bool) -> Inspected:
         )
         size = 0 if last is None else last.size
         damage = Damage(path, size, size, point if last is None else end, reason)
+    if damage is None and end < deleted_before:
+        path = segments[-1].path if segments else directory / f"{end:020d}.log"
+        size = segments[-1].size if segments else 0
+        reason = f"the log ends here, and its records before offset {deleted_before} were deleted"
+        damage = Damage(path, size, size, end, reason)
     damage = _of_files(directory, segments, damage, machine_went_down=machine_went_down)
     changed = _changed(directory, segments, known, is_damaged=damage is not None)
     not_compared = torn_sums(segments) if machine_went_down else None
@@ -112,9 +121,12 @@ def inspect(directory: Path, *, machine_went_down: bool) -> Inspected:
     )
 
 
-def cut(damage: Damage) -> None:
+def cut(damage: Damage, *, deleted_before: Offset = LOG_START) -> None:
     """Give up what lies at and behind the damage. Raises OSError."""
     directory = damage.segment.parent
+    if damage.offset < deleted_before:
+        _begin_again(directory, deleted_before)
+        return
     for offset in snapshots_in(directory):
         if offset > damage.offset:
             snapshot_path(directory, offset).unlink()
@@ -134,6 +146,17 @@ def cut(damage: Damage) -> None:
                 damage.segment.with_suffix(suffix).unlink(missing_ok=True)
         else:
             Segment.create(directory, Offset(base))
+    sync_path(directory)
+
+
+def _begin_again(directory: Path, start: Offset) -> None:
+    for offset in snapshots_in(directory):
+        snapshot_path(directory, offset).unlink()
+    (directory / EPOCHS_FILE).unlink(missing_ok=True)
+    for each in reversed(list_segments(directory)):
+        for suffix in (*reversed(SUFFIXES), SUMS):
+            each.path.with_suffix(suffix).unlink(missing_ok=True)
+    Segment.create(directory, start)
     sync_path(directory)
 
 

@@ -86,4 +86,24 @@ DAMAGE: Final = (
         "        if False:\n",
         (KEPT, DAMAGE_TESTS + "test_a_repair_that_is_killed_at_any_step_goes_on"),
     ),
+    Mutant(
+        "cut-ends-before-the-start",
+        "a cut in deleted records leaves an empty log that begins where they end",
+        "broker/log/repair.py",
+        "    if damage.offset < deleted_before:\n",
+        "    if False:\n",
+        (
+            "tests/broker/log/test_damage.py::test_a_log_cut_before_the_offset_it_begins_at_is_empty_from_there_on",
+        ),
+    ),
+    Mutant(
+        "end-before-the-start-is-sound",
+        "a log that ends before the offset it begins at is damaged",
+        "broker/log/repair.py",
+        "    if damage is None and end < deleted_before:\n",
+        "    if False:\n",
+        (
+            "tests/broker/log/test_damage.py::test_a_log_cut_before_the_offset_it_begins_at_is_empty_from_there_on",
+        ),
+    ),
 )

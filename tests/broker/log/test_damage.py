@@ -10,6 +10,7 @@ from fencepost.broker.log import repair
 from fencepost.broker.log.damage import DamagedLog
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.broker.log.repair import cut, inspect
+from fencepost.records.types import Offset
 from fencepost.snapshots.flushes import sync_path
 from tests.broker.log.builders import NOW_MS, UNVERIFIED, append, batch, contents, open_log, patched, read_all
 from tests.broker.log.test_recovery import SMALL, start
@@ -195,6 +196,30 @@ def test_what_no_crash_leaves_is_kept_and_repaired_on_demand(
     append(mended, batch())
     mended.close()
     assert inspect(log.directory, machine_went_down=went_down).damage is None
+
+
+@table(("at", "deleted_before"), [(0, 1), (1, 2), (1, COUNT + 3), (None, COUNT + 1)])
+def test_a_log_cut_before_the_offset_it_begins_at_is_empty_from_there_on(
+    tmp_path: Path, at: int | None, deleted_before: int
+) -> None:
+    """Damage in records that were deleted: what is kept before it would end before the log begins."""
+    path, raw, size = small(tmp_path)
+    start = Offset(deleted_before)
+    if at is not None:
+        path.write_bytes(flipped(raw, at * size + 40))
+    found = inspect(path.parent, machine_went_down=False, deleted_before=start)
+    assert found.damage is not None
+    assert found.damage.offset == (COUNT if at is None else at)
+    cut(found.damage, deleted_before=start)
+    assert inspect(path.parent, machine_went_down=False, deleted_before=start).damage is None
+    log = opened(tmp_path, went_down=False)
+    assert (log.start, log.end) == (start, start)
+    append(log, batch(7, 0))
+    assert log.end == start + 1
+    log.close()
+    again = opened(tmp_path, went_down=False)
+    assert again.end == start + 1
+    again.close()
 
 
 def test_flipped_bytes_before_the_recovery_point_are_found(tmp_path: Path) -> None:
