@@ -4,16 +4,17 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from shutil import copytree, rmtree
+from typing import Any
 
 import pytest
 from crc32c import crc32c
 
-from fencepost.broker.log import segment_sums
+from fencepost.broker.log import durability, segment_sums
 from fencepost.broker.log.damage import DamagedLog
 from fencepost.broker.log.index_file import INDEX_SUFFIXES, IndexFile
 from fencepost.broker.log.repair import cut, inspect
 from fencepost.broker.log.segment import SUFFIXES, Segment
-from fencepost.broker.log.segment_sums import Extent, is_summed, save_sums
+from fencepost.broker.log.segment_sums import Extent, is_summed, save_sums, sum_segment
 from fencepost.broker.log.shapes import LogConfig
 from fencepost.records.types import Offset
 from fencepost.snapshots.checksums import MADE_AGAIN, NOTHING, SUFFIX, SegmentSums, load_sums
@@ -168,8 +169,9 @@ def test_a_directory_of_an_earlier_version_opens_and_is_summed_with_the_next_sna
     assert inspect(directory, machine_went_down=False).changed is None
 
 
+@pytest.mark.parametrize("flushes", [False, True], ids=["before-the-flush", "in-it"])
 def test_an_old_segment_is_deleted_while_its_sums_are_due(
-    closed: tuple[Path, tuple[object, ...]],
+    closed: tuple[Path, tuple[object, ...]], monkeypatch: pytest.MonkeyPatch, flushes: bool
 ) -> None:
     """An earlier version's are summed with the next snapshot: one that is gone by then is no error."""
     directory, _ = closed
@@ -180,7 +182,16 @@ def test_an_old_segment_is_deleted_while_its_sums_are_due(
     gone = segments(directory)[0]
     append(log, batch(timestamp_ms=NOW_MS + 5000), now_ms=NOW_MS + 5000)
     log._request_snapshot()
-    assert log.retain(NOW_MS + 5000)
+    if flushes:
+        summed = iter([lambda: log.retain(NOW_MS + 5000)])
+
+        def sum_later(*words: Any) -> OSError | None:
+            next(summed, bool)()
+            return sum_segment(*words)
+
+        monkeypatch.setattr(durability, "sum_segment", sum_later)
+    else:
+        assert log.retain(NOW_MS + 5000)
     log.flush()
     append(log, batch())
     log.close()
