@@ -50,19 +50,22 @@ def write_segments(folder: Path, size: int) -> None:
         directory.mkdir(parents=True)
         with open(directory / f"{0:020d}.log", "wb", buffering=1 << 20) as file:
             offset = written = number = 0
+            sequences = [0] * PRODUCERS
             while written < size // FILES:
-                batch, count = _batch(number, offset)
+                batch, count = _batch(number, offset, sequences)
                 written += file.write(batch)
                 offset += count
                 number += 1
 
 
-def _batch(number: int, offset: int) -> tuple[bytes, int]:
-    is_marker = number % MARKER_EVERY == MARKER_EVERY - 1
-    body, count, sequence = (_COMMIT, 1, -1) if is_marker else (_DATA, 10, number * 10 % 2**31)
+def _batch(number: int, offset: int, sequences: list[int]) -> tuple[bytes, int]:
+    is_marker, producer = number % MARKER_EVERY == MARKER_EVERY - 1, number % PRODUCERS
+    body, count, sequence = (_COMMIT, 1, -1) if is_marker else (_DATA, 10, sequences[producer])
+    if not is_marker:
+        sequences[producer] = (sequence + count) % 2**31
     attributes = _TRANSACTIONAL | (_CONTROL if is_marker else 0)
     now = 1_760_000_000_000 + number
-    checked = _CHECKED.pack(attributes, count - 1, now, now, number % PRODUCERS, 0, sequence, count) + body
+    checked = _CHECKED.pack(attributes, count - 1, now, now, producer, 0, sequence, count) + body
     head = _HEADER.pack(offset, HEADER_BYTES - 12 + len(body), 1, 2, crc32c(checked))
     return head + checked, count
 
