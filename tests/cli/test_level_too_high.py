@@ -24,7 +24,8 @@ ABOVE = LEVEL_MAX + 1
 
 
 def in_the_image(store: Store) -> None:
-    """A later version ran here."""
+    """A later version ran here, and sealed its image."""
+    store.verify_image()
     store.image.put(FEATURES, LOG_LEVEL, FeatureLevel(ABOVE))
     store.image.header = ImageHeader(ImageVersion(1), Term(1), NodeId(1), (0, 0, 0))
     store.flush()
