@@ -185,4 +185,4 @@ class GroupLoops(GroupSimulation):
     def _activated(self, process: Process, now_ms: int) -> None:
         """The first leader also makes the topic."""
         super()._activated(process, now_ms)
-        process.submit(make_topic, lambda _answer, _ms: None)
+        self._decide(process, make_topic)

@@ -34,6 +34,7 @@ import fencepost.snapshots.digests
 import fencepost.snapshots.image
 import fencepost.snapshots.snapshot
 import tests.simulation.config
+from fencepost.quorum.port import Decide
 from fencepost.quorum.raft_log import use_clock
 from fencepost.records.types import BrokerId, NodeId
 from fencepost.snapshots.image import image_digest
@@ -79,6 +80,7 @@ MORE_LIMITS: Final[tuple[tuple[ModuleType, str, int, int], ...]] = (
     (tests.simulation.config, "SEGMENT_BYTES", 600, 20_000),
 )
 TRACE_MAX: Final = 80  # lines shown with a failure
+DECIDE_AGAIN_S: Final = 0.5
 HEAL_S: Final = 30.0  # patience: far more than elections, transfers and readmissions take
 
 
@@ -348,6 +350,19 @@ class Simulation:
 
     def _activated(self, process: Process, now_ms: int) -> None:
         """A process decides from now on."""
+
+    def _decide(self, process: Process, decide: Decide[None]) -> None:
+        """A leader's own decision; where it is refused, as by a full disk, again while that one leads."""
+
+        def replied(answer: object, _ms: int) -> None:
+            if answer is not None:
+                self.agenda.after(DECIDE_AGAIN_S, again)
+
+        def again() -> None:
+            if process.replica is not None and process.replica.proposer.active:
+                process.run(self._decide, process, decide)
+
+        process.submit(decide, replied)
 
 
 @contextmanager

@@ -163,7 +163,7 @@ class TransactionSimulation(Simulation):
             made = _topic_records(view)
             return Decision((*made, *self._rows(now_ms)) if made and self._at_overflow else made, None)
 
-        process.submit(decide, lambda _answer, _ms: None)
+        self._decide(process, decide)
 
     def _rows(self, now_ms: int) -> tuple[TransactionStateRecord, ...]:
         rows = []
