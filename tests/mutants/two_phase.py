@@ -41,7 +41,7 @@ TWO_PHASE: Final = (
         PAIRS_FILE,
         "Pair(client_id_before(row) if rotated else client.producer_id, row.last_producer_epoch)\n",
         "Pair(client.producer_id, row.last_producer_epoch)\n",
-        (SECOND, TWO_PHASE_TESTS + "test_an_end_of_v2", ROTATIONS.format(7)),
+        (SECOND, TWO_PHASE_TESTS + "test_an_end_of_v2", ROTATIONS.format(0)),
     ),
     Mutant(
         "previous-id-is-the-transactions",
@@ -65,7 +65,7 @@ TWO_PHASE: Final = (
         END_FILE,
         "    if client.epoch >= CLIENT_EPOCH_MAX:\n        bumped",
         "    if client.epoch > CLIENT_EPOCH_MAX:\n        bumped",
-        (SECOND, LAST_EPOCHS.format(0)),
+        (SECOND, LAST_EPOCHS.format(3)),
     ),
     Mutant(
         "kept-gives-32767",

@@ -7,7 +7,7 @@ import pytest
 SEEDS = 40
 UPGRADE_SEEDS = 12
 TRANSACTION_SEEDS = 18
-ROUGH_TRANSACTION_SEEDS = (*range(6), 27, 59)
+ROUGH_TRANSACTION_SEEDS = (*range(6), 27, 39, 59)
 """Of a test of their own, test_rough_transactions: not played twice."""
 STRANGER_SEEDS = 12
 LEVEL_SEEDS = 16
