@@ -7,10 +7,13 @@ Cut off     it goes on with what it has.
 Doubt       after it stood still for longer than ``standstill_s``, or registered anew: the controllers may
             have fenced it meanwhile and answered changes without it. It serves super users alone until a
             request that it sends from then on is answered, or fails, as of one that is cut off.
+Parked      others' requests meanwhile, for ``PARKED_S_MAX`` at most: a client that comes while its broker
+            starts is answered late, as by Kafka's, whose listeners open when the ACLs are there.
 """
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable
 from random import Random
 from typing import Final
@@ -32,6 +35,9 @@ STANDSTILL_S_MAX: Final = 4.0
 
 CALL_TIMEOUT_S: Final = 4.0
 """Of one request: it may be parked for a second, and a page of long names takes a while."""
+
+PARKED_S_MAX: Final = 5.0
+PARKED_MAX: Final = 1000
 
 
 def _boot_time_s() -> float:
@@ -72,6 +78,7 @@ class AclFollower:
         self._turned_s = clock()  # when the loop ran last
         self._doubted_s: float | None = None  # an answer to a request from then on is wanted
         self._epoch: BrokerEpoch | None = None
+        self._parked: deque[tuple[float, Callable[[], None]]] = deque()  # with the latest time of each
         self._begin()
 
     def _begin(self) -> None:
@@ -85,10 +92,23 @@ class AclFollower:
         self._turn()
         return self._book if self._is_ready and self._doubted_s is None else None
 
+    def park(self, then: Callable[[], None]) -> bool:
+        """Call ``then`` once ``book`` is known, at the latest in ``PARKED_S_MAX``. False: too many wait."""
+        if len(self._parked) >= PARKED_MAX:
+            return False
+        self._parked.append((self._clock() + PARKED_S_MAX, then))
+        return True
+
+    def _release(self) -> None:
+        is_known, now_s = self.book() is not None, self._clock()
+        while self._parked and (is_known or self._parked[0][0] <= now_s):
+            asyncio.get_running_loop().call_soon(self._parked.popleft()[1])
+
     async def watch(self) -> None:
-        """Notice when this process stood still; forever."""
+        """Notice when this process stood still, and what was parked for too long; forever."""
         while True:
             self._turn()
+            self._release()
             await asyncio.sleep(self._standstill_s / 4)
 
     def _turn(self) -> None:
@@ -114,12 +134,14 @@ class AclFollower:
                 if isinstance(error, ApiError):
                     self._membership.require_curable(error, "give the ACLs to this broker")
                 self._settle(sent_s)
+                self._release()
                 await asyncio.sleep(self._retry.failed(error))
                 continue
             self._retry.succeeded()
             self._take(answer)
             if self._is_current:
                 self._settle(sent_s)
+                self._release()
 
     @property
     def _is_current(self) -> bool:

@@ -212,6 +212,7 @@ class Broker:
                 None if (found := topics.find_by_id(topic_id)) is None else found.name
             ),
             has_topic=lambda name: topics.find(name) is not None,
+            park=self._acls.park,
             trail=self._trail,
         )
         return guarded(self._server.service(), door, BROKER)

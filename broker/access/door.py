@@ -1,8 +1,8 @@
 """The door of a listener: what a request's principal may do, by the ACLs that the node has now.
 
 Host        the address that the connection comes from, as ACLs name it.
-Not ready   a broker that has no ACLs yet lets super users in alone; others are answered with a code that
-            clients retry.
+Not ready   a broker that has no ACLs yet lets super users in alone; others' requests are parked until it has
+            them, and after some seconds answered with a code that clients retry.
 Source      Kafka AuthHelper; AclEntry.supportedOperations.
 """
 
@@ -71,7 +71,10 @@ def rules_of(config: NodeConfig) -> AuthorizerRules | None:
 
 
 class Door:
-    """One listener's. ``book``: the ACLs, None while they are not here yet. ``trail``: see audited.py."""
+    """One listener's. ``book``: the ACLs, None while they are not here yet. ``trail``: see audited.py.
+
+    ``park``: calls what it is given when they are here, or it is too late; False if too many wait already.
+    """
 
     def __init__(
         self,
@@ -80,6 +83,7 @@ class Door:
         *,
         topic_name: Callable[[uuid.UUID], str | None],
         has_topic: Callable[[str], bool],
+        park: Callable[[Callable[[], None]], bool] | None = None,
         trail: Trail | None = None,
     ) -> None:
         self.trail = trail
@@ -89,6 +93,13 @@ class Door:
         self.topic_name = topic_name
         self.has_topic = has_topic
         self._book = book
+        self._park = park
+
+    def is_parked(self, context: Context, then: Callable[[], None]) -> bool:
+        """The ACLs that decide about the principal are not here yet, and ``then`` is called when they are."""
+        if self._park is None or self._book() is not None or context.principal in self.rules.super_users:
+            return False
+        return self._park(then)
 
     @property
     def changes(self) -> int:

@@ -84,6 +84,24 @@ def at_once(guard: Guard, is_allowed: Sure = nothing_sure) -> Guard:
     return of_principal
 
 
+def once_known(guard: Guard) -> Guard:
+    """Where the ACLs are not here yet the request is parked, and decided when they are."""
+
+    def of_request(
+        door: Door, endpoint: Endpoint[Any, Any], request: Any, context: Context, reply: Reply[Any]
+    ) -> None:
+        def decide() -> None:
+            try:
+                guard(door, endpoint, request, context, reply)
+            except ApiError as refusal:
+                reply(refusal)
+
+        if not door.is_parked(context, decide):
+            guard(door, endpoint, request, context, reply)
+
+    return of_request
+
+
 def for_brokers(guard: Guard) -> Guard:
     """On the controller listener: a broker has checked its client, and CLUSTER_ACTION is what lets it ask."""
 

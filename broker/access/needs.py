@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from fencepost.broker.access import cluster, data, explanations, groups, topics, transactions
 from fencepost.broker.access.audited import ADMINISTRATIVE, audited
 from fencepost.broker.access.door import Door
-from fencepost.broker.access.guard import Guard, Sure, at_once, for_brokers, nothing_sure
+from fencepost.broker.access.guard import Guard, Sure, at_once, for_brokers, nothing_sure, once_known
 from fencepost.broker.access.unguarded import SHOWN
 from fencepost.controller.acl_types import Operation, ResourceType
 from fencepost.controller.errors import ErrorCode
@@ -253,6 +253,7 @@ def _guarded(
     if door.trail is not None:
         required = frozenset((each.operation, each.of) for each in row.needs if each.note not in ALTERNATIVES)
         guard = audited(guard, door.trail, api.key, api.name, required)
+    guard = once_known(guard)
     if api.key not in ADMINISTRATIVE and api.key not in SHOWN:
         guard = at_once(guard, row.is_allowed)
     return partial(guard, door, endpoint)

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 from structlog.typing import FilteringBoundLogger
 
-from fencepost.broker.acl_follower import AclFollower, standstill_s
+from fencepost.broker.acl_follower import PARKED_MAX, PARKED_S_MAX, AclFollower, standstill_s
 from fencepost.broker.exit_reason import BrokerRefused, Membership
 from fencepost.controller.acl_types import Acl
 from fencepost.controller.acls import AclChange
@@ -61,20 +61,24 @@ class Registered:
         return BrokerEpoch(6 if is_anew else 5)
 
 
+def made(controller: Controller, standstill_s: float = 4.0) -> AclFollower:
+    return AclFollower(
+        cast(ControllerClient, controller),
+        cast(Any, Registered(controller)),
+        Membership("User:broker", "cluster"),
+        BrokerId(1),
+        Random(1),
+        cast(FilteringBoundLogger, Silence()),
+        standstill_s=standstill_s,
+        clock=lambda: controller.now_s,
+    )
+
+
 def run(controller: Controller, monkeypatch: pytest.MonkeyPatch) -> AclFollower:
     """Until every answer was taken."""
 
     async def follow() -> AclFollower:
-        follower = controller.follower = AclFollower(
-            cast(ControllerClient, controller),
-            cast(Any, Registered(controller)),
-            Membership("User:broker", "cluster"),
-            BrokerId(1),
-            Random(1),
-            cast(FilteringBoundLogger, Silence()),
-            standstill_s=4.0,
-            clock=lambda: controller.now_s,
-        )
+        follower = controller.follower = made(controller)
         monkeypatch.setattr("fencepost.broker.retry.Retry.failed", lambda _self, _error: 0.0)
         running = asyncio.ensure_future(follower.run())
         while controller._answers or len(controller.asked) == 0:
@@ -183,6 +187,68 @@ def test_a_request_right_after_a_standstill_is_in_doubt(monkeypatch: pytest.Monk
     controller.now_s += 4.1
     assert follower.book() is None
     assert follower.book() is None, "it stays so until the controller is reached, or is not"
+
+
+def parked(controller: Controller, at: int, found: list[Any]) -> None:
+    """Two callers are parked with this request to the controller."""
+    follow = controller.call
+
+    async def call(api: Any, request: FollowAcls, *, timeout_s: float) -> FollowedAcls:
+        follower = controller.follower
+        assert follower is not None
+        if len(controller.asked) == at:
+            for name in "xy":
+                assert follower.park(lambda name=name: found.append((name, names(follower))))  # type: ignore[misc]
+        return await follow(api, request, timeout_s=timeout_s)
+
+    controller.call = call  # type: ignore[method-assign]
+
+
+def test_what_was_parked_goes_on_in_order_when_the_acls_are_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[Any] = []
+    controller = Controller(FollowedAcls(4, (A,), has_more=True), FollowedAcls(4, (B,)))
+    parked(controller, 0, found)
+    run(controller, monkeypatch)
+    assert found == [("x", ["a", "b"]), ("y", ["a", "b"])]
+
+
+@pytest.mark.parametrize("answer", [FollowedAcls(2, (B,)), ConnectionLost("no")])
+def test_what_was_parked_in_doubt_goes_on_when_it_ends(
+    monkeypatch: pytest.MonkeyPatch, answer: FollowedAcls | Exception
+) -> None:
+    found: list[Any] = []
+    controller = Controller(FollowedAcls(1, (A,)), FollowedAcls(1), answer)
+    controller.pauses = {2: 4.1}
+    parked(controller, 2, found)
+    run(controller, monkeypatch)
+    known = ["a"] if isinstance(answer, Exception) else ["a", "b"]
+    assert found == [("x", known), ("y", known)]
+
+
+def test_what_is_parked_waits_for_a_bounded_time() -> None:
+    controller = Controller()
+    found: list[Any] = []
+
+    async def wait() -> None:
+        follower = made(controller, standstill_s=0.004)  # so often it is looked at
+        watching = asyncio.ensure_future(follower.watch())
+        assert follower.park(lambda: found.append(names(follower)))
+        controller.now_s += PARKED_S_MAX - 0.1
+        await asyncio.sleep(0.02)
+        assert found == []
+        controller.now_s += 0.1
+        while not found:
+            await asyncio.sleep(0.001)
+        watching.cancel()
+
+    asyncio.run(wait())
+    assert found == [None]
+
+
+def test_so_many_are_parked() -> None:
+    follower = made(Controller())
+    assert all(follower.park(lambda: None) for _ in range(PARKED_MAX))
+    assert not follower.park(lambda: None)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """A door with these ACLs, and endpoints behind it that answer with what a test gives."""
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from fencepost.broker.access.door import AuthorizerRules, Door
@@ -57,18 +57,23 @@ class Asked:
         host: str = HOST,
         trail: Trail | None = None,
         super_user: str = ROOT,
+        is_known: bool = True,
     ) -> None:
         self.given: list[Any] = []
         self.outcome: Any = None
         self.book = book_of(acls)
+        self.is_known = is_known
+        self.parked: list[Callable[[], None]] = []
+        self.parked_max = 1
         self.names = names
         self._response = response
-        self._parked: list[Reply[Any]] = []
+        self._unanswered: list[Reply[Any]] = []
         door = Door(
             AuthorizerRules(frozenset((super_user,)), False, creates_topics),
-            lambda: self.book,
+            lambda: self.book if self.is_known else None,
             topic_name=lambda topic_id: "orders" if self.names is None else self.names.get(topic_id),
             has_topic=lambda name: name in topics,
+            park=self._park,
             trail=trail,
         )
         service = guarded({api.key: (APIS[api.key], self._endpoint)}, door, kind)
@@ -77,18 +82,24 @@ class Asked:
         except ApiError as refusal:
             self.outcome = refusal
 
+    def _park(self, then: Callable[[], None]) -> bool:
+        if len(self.parked) >= self.parked_max:
+            return False
+        self.parked.append(then)
+        return True
+
     def _endpoint(self, request: Any, context: Context, reply: Reply[Any]) -> None:
         self.given.append(request)
         if callable(self._response):
             reply(self._response(request))
         elif self._response is None:
-            self._parked.append(reply)
+            self._unanswered.append(reply)
         else:
             reply(self._response)
 
     def answer(self, response: Any) -> None:
         """What the parked request's endpoint answers."""
-        self._parked.pop(0)(response)
+        self._unanswered.pop(0)(response)
 
     def __call__(self, outcome: Any, _throttle_ms: int = 0, /) -> None:
         assert self.outcome is None, "it is answered twice"
