@@ -1,6 +1,7 @@
 """A broker's ACLs: loaded in pages, then followed; ready once they are as new as its registration."""
 
 import asyncio
+from functools import partial
 from random import Random
 from typing import Any, cast
 
@@ -189,40 +190,41 @@ def test_a_request_right_after_a_standstill_is_in_doubt(monkeypatch: pytest.Monk
     assert follower.book() is None, "it stays so until the controller is reached, or is not"
 
 
-def parked(controller: Controller, at: int, found: list[Any]) -> None:
-    """Two callers are parked with this request to the controller."""
-    follow = controller.call
+class Parking(Controller):
+    """Two callers are parked with the request of this number."""
 
-    async def call(api: Any, request: FollowAcls, *, timeout_s: float) -> FollowedAcls:
-        follower = controller.follower
+    def __init__(self, at: int, *answers: FollowedAcls | Exception) -> None:
+        super().__init__(*answers)
+        self._at = at
+        self.found: list[Any] = []
+
+    async def call(self, _api: Any, request: FollowAcls, *, timeout_s: float) -> FollowedAcls:
+        follower = self.follower
         assert follower is not None
-        if len(controller.asked) == at:
+        if len(self.asked) == self._at:
             for name in "xy":
-                assert follower.park(lambda name=name: found.append((name, names(follower))))  # type: ignore[misc]
-        return await follow(api, request, timeout_s=timeout_s)
+                assert follower.park(partial(self._goes_on, name, follower))
+        return await super().call(_api, request, timeout_s=timeout_s)
 
-    controller.call = call  # type: ignore[method-assign]
+    def _goes_on(self, name: str, follower: AclFollower) -> None:
+        self.found.append((name, names(follower)))
 
 
 def test_what_was_parked_goes_on_in_order_when_the_acls_are_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    found: list[Any] = []
-    controller = Controller(FollowedAcls(4, (A,), has_more=True), FollowedAcls(4, (B,)))
-    parked(controller, 0, found)
+    controller = Parking(0, FollowedAcls(4, (A,), has_more=True), FollowedAcls(4, (B,)))
     run(controller, monkeypatch)
-    assert found == [("x", ["a", "b"]), ("y", ["a", "b"])]
+    assert controller.found == [("x", ["a", "b"]), ("y", ["a", "b"])]
 
 
 @pytest.mark.parametrize("answer", [FollowedAcls(2, (B,)), ConnectionLost("no")])
 def test_what_was_parked_in_doubt_goes_on_when_it_ends(
     monkeypatch: pytest.MonkeyPatch, answer: FollowedAcls | Exception
 ) -> None:
-    found: list[Any] = []
-    controller = Controller(FollowedAcls(1, (A,)), FollowedAcls(1), answer)
+    controller = Parking(2, FollowedAcls(1, (A,)), FollowedAcls(1), answer)
     controller.pauses = {2: 4.1}
-    parked(controller, 2, found)
     run(controller, monkeypatch)
     known = ["a"] if isinstance(answer, Exception) else ["a", "b"]
-    assert found == [("x", known), ("y", known)]
+    assert controller.found == [("x", known), ("y", known)]
 
 
 def test_what_is_parked_waits_for_a_bounded_time() -> None:
