@@ -2,7 +2,7 @@
 
 As that of partition logs (broker/log_scrub.py): a round begins with the node, and ROUND_PAUSE_S after the one
 before, in a thread of its own, at the same pace. Nothing else of the node takes part: sealed segments do not
-change, and no answer depends on them.
+change, and no answer depends on them. ``holes.json`` is read, too: its checksum is compared.
 """
 
 import asyncio
@@ -17,9 +17,9 @@ from fencepost.broker.exit_reason import ExitReason
 from fencepost.broker.off_loop import off_loop
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import LOGS
-from fencepost.snapshots.archive_scrub import REMEDY, scrub_segment
+from fencepost.snapshots.archive_scrub import HOLES_REMEDY, REMEDY, scrub_segment
 from fencepost.snapshots.scrub_pace import ScrubPace, ScrubStopped
-from fencepost.snapshots.segments import archive_owner, list_segments
+from fencepost.snapshots.segments import archive_owner, list_segments, load_holes
 
 ROUND_PAUSE_S: Final = 3600.0
 
@@ -58,7 +58,12 @@ class ArchiveScrub:
         with ThreadPoolExecutor(1, "archive_scrub") as thread:
             for log in LOGS:
                 owner = archive_owner(self._cluster_id, log)
-                for segment in list_segments(self._root / log.directory):
+                folder = self._root / log.directory
+                try:
+                    await off_loop(partial(load_holes, folder), thread, on_cancelled=self._stop)
+                except (OSError, CorruptData) as error:
+                    self._log.error("archive_damaged", reason=str(error), next=HOLES_REMEDY)
+                for segment in list_segments(folder):
                     if not segment.sealed:
                         continue
                     work = partial(scrub_segment, segment, owner, pace)

@@ -23,6 +23,7 @@ from fencepost.snapshots.scrub_pace import Pace
 from fencepost.snapshots.segments import Segment, scan_segment, unlike_written
 
 REMEDY: Final = "stop this node: fencepost storage repair --archive takes it from another node"
+HOLES_REMEDY: Final = "start this node again: it is made again from the segments"
 
 
 def scrub_segment(segment: Segment, owner: Owner, pace: Pace) -> int:

@@ -1,7 +1,8 @@
 """Segment files, as read: the committed log of one node, in Kafka's layout, for anyone's eyes.
 
 Layout      ``<log directory>/<base offset, 20 digits>.log``: record batches, one after another. A batch
-            begins where the one before it ended, also across files, unless ``holes.json`` names the gap.
+            begins where the one before it ended, also across files, unless ``holes.json`` names the gap,
+            whose checksum is behind its text (records/blank_check.py).
 Sealed      a segment that was flushed whole loses its write permission. Only the segments after the
             last sealed one may be torn by a crash; bad bytes in a sealed one are a disk's doing.
 Sums        of a segment's batches, in a file beside it (checksums.py): it is compared as a whole before any
@@ -25,6 +26,7 @@ import msgspec
 
 from fencepost.records.batch import BatchHeader, batch_header, checked_header
 from fencepost.records.batch_layout import HEADER_BYTES
+from fencepost.records.blank_check import checked_text, with_check
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Log, Offset, Term
 from fencepost.snapshots.checksums import Owner, read_content, sums_path
@@ -268,8 +270,8 @@ def load_holes(directory: Path) -> tuple[Hole, ...]:
     except FileNotFoundError:
         return ()
     try:
-        stored = msgspec.json.decode(raw, type=_HolesFile)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        stored = msgspec.json.decode(checked_text(raw), type=_HolesFile)
+    except (CorruptData, msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise CorruptData(f"{path}: {error}") from error
     holes = tuple(Hole(Offset(first), Offset(end)) for first, end in stored.holes)
     bounds = [bound for hole in holes for bound in hole]
@@ -280,9 +282,8 @@ def load_holes(directory: Path) -> tuple[Hole, ...]:
 
 def encode_holes(holes: tuple[Hole, ...]) -> bytes:
     """The content of ``holes.json``. Inverse: ``load_holes``."""
-    return (
-        msgspec.json.encode(_HolesFile(version=1, holes=[(hole.first, hole.end) for hole in holes])) + b"\n"
-    )
+    stored = _HolesFile(version=1, holes=[(hole.first, hole.end) for hole in holes])
+    return with_check(msgspec.json.encode(stored))
 
 
 def sound_part(segment: Segment) -> tuple[Offset, int, CorruptData | None]:

@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from fencepost.audit.decode.files import LOCAL, Entry, Files
+from fencepost.records.blank_check import checked_text
+from fencepost.records.invariant import CorruptData
 
 DEPTH_MAX: Final = 16  # directories below a root; a cluster's has six
 ENTRIES_MAX: Final = 10_000_000  # of one call: far more files than a machine's log directories hold
@@ -235,7 +237,7 @@ class _Listing:
         try:
             for first, end in _read_holes(_text(self.files, path, _HOLES_BYTES_MAX)):
                 self.found.append(LogFile(node, topic, partition, path, "hole", first, end - first, False))
-        except (OSError, ValueError, RecursionError) as error:
+        except (OSError, ValueError, RecursionError, CorruptData) as error:
             fault = _said(error) if isinstance(error, OSError) else f"not the holes of a log: {error}"
             self.found.append(LogFile(node, topic, partition, path, "hole", None, 0, False, fault))
 
@@ -270,8 +272,8 @@ def _text(files: Files, path: str, bytes_max: int) -> str:
 
 
 def _read_holes(text: str) -> Iterator[tuple[int, int]]:
-    """``{"version": 1, "holes": [[first, end], ...]}``, ascending. Raises ValueError."""
-    document: Any = json.loads(text)
+    """``{"version": 1, "holes": [[first, end], ...]}``, ascending. Raises ValueError, CorruptData."""
+    document: Any = json.loads(checked_text(text.encode()))
     if not isinstance(document, dict) or document.get("version") != 1:
         raise ValueError(f"expected version 1, found {text[:80]!r}")
     holes = document.get("holes")

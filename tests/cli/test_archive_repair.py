@@ -9,7 +9,9 @@ import structlog
 from fencepost.cluster.local_cluster import LocalCluster, create_cluster
 from fencepost.node.archive_scrub import ArchiveScrub
 from fencepost.records.batch_layout import LEADER_EPOCH_AT
-from fencepost.records.types import Log
+from fencepost.records.types import Log, Offset
+from fencepost.snapshots.archive_scrub import HOLES_REMEDY
+from fencepost.snapshots.segments import HOLES_FILE
 from fencepost.snapshots.store import Store
 from tests.harness.command import contents, here
 from tests.snapshots.archives import BATCH_BYTES, flip, segment
@@ -99,6 +101,32 @@ def test_a_running_node_names_it(cluster: LocalCluster) -> None:
     assert f"{BASE:020d}.log: other bytes than were written" in damaged["reason"]
     assert "fencepost storage repair --archive" in damaged["next"]
     assert (first["segments"], second["segments"]) == (2, 3)
+
+
+def test_changed_holes_are_named_by_verify_repair_and_the_scrub(tmp_path: Path, capsys: Capture) -> None:
+    made = create_cluster(tmp_path / "c", 1, 9092)
+    archive = written(root(made, 1), cluster=made.cluster_id)
+    archive.start_at(Offset(archive.end + 100))
+    archive.close()
+    path = root(made, 1) / Log.METADATA.directory / HOLES_FILE
+    path.write_bytes(path.read_bytes().replace(b"]]", b"9]]"))
+    verified = here(capsys, "storage", "verify", "--dir", made.directory)
+    assert verified.status == 1
+    assert f"{path}: other bytes than were written" in verified.stdout
+    refused = here(capsys, *words(made))
+    assert refused.status == 1
+    assert f"{path}: other bytes than were written" in refused.stderr
+    assert "A start makes a holes.json that cannot be read again" in refused.stderr
+
+    async def story() -> None:
+        await ArchiveScrub(root(made, 1), made.cluster_id, log=structlog.get_logger()).scrub_once()
+
+    with structlog.testing.capture_logs() as logged:
+        asyncio.run(story())
+    damaged, done = logged
+    assert (damaged["event"], damaged["next"]) == ("archive_damaged", HOLES_REMEDY)
+    assert f"{path}: other bytes than were written" in damaged["reason"]
+    assert done["segments"] == 4, "the segments are compared all the same"
 
 
 def test_a_node_that_ends_does_not_wait_for_the_round(cluster: LocalCluster) -> None:

@@ -9,6 +9,10 @@ TESTS: Final = "tests/quorum/test_archive_damage.py::"
 SUMS: Final = "tests/snapshots/test_archive_sums.py::"
 REPAIR: Final = "tests/snapshots/test_archive_repair.py::"
 RECEIVED: Final = "tests/quorum/test_received_snapshots.py::"
+HOLES: Final = "tests/snapshots/test_archive_holes.py::"
+NAMED_HOLES: Final = (
+    "tests/cli/test_archive_repair.py::test_changed_holes_are_named_by_verify_repair_and_the_scrub"
+)
 
 ARCHIVES: Final = (
     Mutant(
@@ -256,5 +260,56 @@ ARCHIVES: Final = (
         "            self._hurried = False\n            self._SyncObj",
         "            self._SyncObj",
         ("tests/quorum/test_raft_log.py::test_a_candidate_that_lost_campaigns_again",),
+    ),
+    Mutant(
+        "holes-unchecked",
+        "the holes of an archive are what was written, or are named",
+        "records/blank_check.py",
+        "    if content[len(text) :] not in",
+        "    if len(text) < 0 and content[len(text) :] not in",
+        (
+            HOLES + "test_no_byte_of_the_holes_can_change_unseen",
+            HOLES + "test_changed_holes_are_made_again_of_the_segments",
+            "tests/audit/decode/test_plan.py::test_holes_that_changed_are_not_those_of_the_log",
+            NAMED_HOLES,
+        ),
+    ),
+    Mutant(
+        "holes-without-a-checksum",
+        "holes are written with their checksum",
+        "snapshots/segments.py",
+        "    return with_check(",
+        "    return bytes(",
+        (
+            HOLES + "test_no_byte_of_the_holes_can_change_unseen",
+            HOLES + "test_an_earlier_versions_holes_have_no_checksum_and_stay_as_they_are",
+        ),
+    ),
+    Mutant(
+        "holes-of-earlier-versions-refused",
+        "holes without a checksum are an earlier version's",
+        "records/blank_check.py",
+        'not in (b"", b"\\n", _behind(text)):',
+        "not in (_behind(text),):",
+        (
+            HOLES + "test_an_earlier_versions_holes_have_no_checksum_and_stay_as_they_are",
+            "tests/audit/decode/test_plan.py::test_holes_are_files_of_their_own",
+        ),
+    ),
+    Mutant(
+        "holes-of-the-audit-unchecked",
+        "the audit takes no holes that changed",
+        "audit/decode/plan.py",
+        "json.loads(checked_text(text.encode()))",
+        "json.loads(text)",
+        ("tests/audit/decode/test_plan.py::test_holes_that_changed_are_not_those_of_the_log",),
+    ),
+    Mutant(
+        "holes-not-scrubbed",
+        "a running node names holes that changed",
+        "node/archive_scrub.py",
+        "off_loop(partial(load_holes, folder), thread",
+        "off_loop(partial(list_segments, folder), thread",
+        (NAMED_HOLES,),
     ),
 )

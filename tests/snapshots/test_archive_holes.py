@@ -1,8 +1,10 @@
 """The archive's gaps: holes that a snapshot leaves, and segments that retention deletes."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from fencepost.records.invariant import CorruptData, InvariantViolation
@@ -143,6 +145,68 @@ def test_a_bad_holes_file_is_named_and_made_again(tmp_path: Path, content: bytes
     again.close()
     assert offsets(tmp_path) == [*range(6), 100]
     assert path.with_name(f"{HOLES_FILE}.damaged").read_bytes() == content
+
+
+def with_holes(root: Path) -> Archive:
+    """Of batches 50 to 55, with a hole before, in between and behind."""
+    archive = opened(root)
+    for first in (50, 100):
+        archive.start_at(Offset(first))
+        archive.append(batch(first))
+    archive.start_at(Offset(200))
+    archive.close()
+    return archive
+
+
+def test_no_byte_of_the_holes_can_change_unseen(tmp_path: Path) -> None:
+    """A hole that ended later would hide what is committed until then: the archive never gets it."""
+    archive = with_holes(tmp_path)
+    path = tmp_path / Log.METADATA.directory / HOLES_FILE
+    written = path.read_bytes()
+    assert load_holes(path.parent) == archive.holes()
+    for position, byte in enumerate(written):
+        for changed in {byte ^ 1 << bit for bit in range(8)} | set(b" \t\r\n0123456789,[]") - {byte}:
+            path.write_bytes(written[:position] + bytes([changed]) + written[position + 1 :])
+            with pytest.raises(CorruptData, match=str(path)):
+                load_holes(path.parent)
+    for end in range(len(written)):
+        path.write_bytes(written[:end])
+        with suppress(CorruptData):
+            assert load_holes(path.parent) == archive.holes(), "all of the text is there"
+
+
+def test_changed_holes_are_made_again_of_the_segments(tmp_path: Path) -> None:
+    archive = with_holes(tmp_path)
+    path = tmp_path / Log.METADATA.directory / HOLES_FILE
+    changed = path.read_bytes().replace(b",200]", b",300]")
+    path.write_bytes(changed)
+    again = opened(tmp_path)
+    assert (again.end, again.holes()) == (101, (Hole(Offset(51), Offset(100)),)), "not 300"
+    again.close()
+    assert again.damage is not None
+    assert again.damage.path == path
+    assert path.with_name(f"{HOLES_FILE}.damaged").read_bytes() == changed
+    again = opened(tmp_path)
+    assert (again.damage, again.end) == (None, 101)
+    again.start_at(Offset(200))
+    assert again.holes() == archive.holes()[1:]
+
+
+def test_an_earlier_versions_holes_have_no_checksum_and_stay_as_they_are(tmp_path: Path) -> None:
+    archive = with_holes(tmp_path)
+    path = tmp_path / Log.METADATA.directory / HOLES_FILE
+    earlier = b'{"version":1,"holes":[[0,50],[51,100],[101,200]]}\n'
+    assert msgspec.json.decode(path.read_bytes()) == msgspec.json.decode(earlier), "it reads ours"
+    path.write_bytes(earlier)
+    again = opened(tmp_path)
+    assert (again.end, again.holes(), again.damage) == (200, archive.holes(), None)
+    again.close()
+    assert path.read_bytes() == earlier
+    again = opened(tmp_path)
+    again.append(batch(200))
+    again.start_at(Offset(300))
+    assert path.read_bytes().startswith(earlier[:-3])
+    assert len(path.read_bytes()) > len(earlier) + 32
 
 
 class TestRetention:

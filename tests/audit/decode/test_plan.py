@@ -13,6 +13,7 @@ from fencepost.audit.decode import plan
 from fencepost.audit.decode.files import Entry, LocalFiles, OpenFile
 from fencepost.audit.decode.plan import LogFile, list_files
 from fencepost.audit.source.remote import RemoteFiles
+from fencepost.records.blank_check import with_check
 from tests.together import table
 
 BASE = "0" * 20
@@ -241,6 +242,19 @@ def test_holes_are_files_of_their_own(
         assert str(holes[0].fault).startswith(f"not the holes of a log: {expected}")
     else:
         assert [(each.base_offset, each.size, each.fault) for each in holes] == expected
+
+
+def test_holes_that_changed_are_not_those_of_the_log(tmp_path: Path) -> None:
+    make(tmp_path, f"archive/__cluster_metadata-0/{BASE}.log")
+    path = tmp_path / "archive/__cluster_metadata-0/holes.json"
+    for content, fault in (
+        (with_check(b'{"version":1,"holes":[[5,9]]}'), None),
+        (with_check(b'{"version":1,"holes":[[5,9]]}').replace(b"9", b"8"), "not the holes of a log: other"),
+    ):
+        path.write_bytes(content)
+        (hole,) = [each for each in listed([str(tmp_path)]) if each.kind == "hole"]
+        assert (hole.fault or "").startswith(fault or "")
+        assert (hole.base_offset, hole.size) == ((5, 4) if fault is None else (None, 0))
 
 
 def test_an_export_is_known_by_what_it_says(tmp_path: Path) -> None:
