@@ -38,7 +38,7 @@ from fencepost.settings.node_identity import (
     read_identity,
 )
 from fencepost.snapshots import snapshot as directories
-from fencepost.snapshots.flushes import sync_directory
+from fencepost.snapshots.flushes import sync_path
 from fencepost.snapshots.history import ARCHIVE_FOLDER, Allocation, producer_id_history
 from fencepost.snapshots.rows import Row
 from fencepost.snapshots.segments import ArchiveReader
@@ -241,9 +241,9 @@ def _give(
             part = root / SNAPSHOTS / f"{made.name}.part"
             shutil.copytree(made, part)
             for file in part.iterdir():
-                sync_directory(file)
+                sync_path(file)
             directories.publish(part, root / SNAPSHOTS / made.name)
-        sync_directory(root)
+        sync_path(root)
         for folder in _log_directories(config):
             if folder != root and (folder / META_PROPERTIES).exists():
                 other = read_identity(folder)

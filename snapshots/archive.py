@@ -30,7 +30,7 @@ from fencepost.records.types import Log, Offset
 from fencepost.snapshots.archive_recovery import OPEN, SEALED, ArchiveRecovery, Cut, Damage
 from fencepost.snapshots.checksums import SUFFIX, Content, Owner, SegmentSums, sums_path, write_content
 from fencepost.snapshots.file_sums import NOT_SUMMED, Summed, read_sum
-from fencepost.snapshots.flushes import flush, sync_directory
+from fencepost.snapshots.flushes import flush, sync_path
 from fencepost.snapshots.segments import (
     HOLES_MAX,
     LOG_START,
@@ -100,8 +100,8 @@ class Archive:
         """
         directory = root / log.directory
         directory.mkdir(parents=True, exist_ok=True)
-        sync_directory(root.parent)
-        sync_directory(root)
+        sync_path(root.parent)
+        sync_path(root)
         return cls(directory, segment_bytes, flushed_end, archive_owner(cluster_id, log))
 
     @staticmethod
@@ -190,7 +190,7 @@ class Archive:
                 for file in (*rolled, *([active] if active is not None else [])):
                     flush(file.descriptor, file.path)
             if directory_dirty:
-                sync_directory(self._directory)
+                sync_path(self._directory)
             for file in rolled:
                 self._seal(file)
             if active is not None and self._sums and written != active.saved:
@@ -234,7 +234,7 @@ class Archive:
             total -= size
         kept = tuple(hole for hole in self._found.holes if hole.end > self.start)
         if kept != self._found.holes:
-            sync_directory(self._directory)  # a deleted segment must not come back without its hole
+            sync_path(self._directory)  # a deleted segment must not come back without its hole
             self._found.save_holes(kept)
         return self.start
 
@@ -325,7 +325,7 @@ class Archive:
                 self._active = file
             else:
                 self._seal(file)
-        sync_directory(self._directory)
+        sync_path(self._directory)
 
     def _save_sum(self, file: _File, flushed: Summed) -> None:
         """Not flushed: half of one has a wrong checksum. Where it cannot be written the scrub tries again."""

@@ -16,7 +16,7 @@ from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset
 from fencepost.records.whole_batches import first_whole
 from fencepost.snapshots.checksums import Owner, forget_sums
-from fencepost.snapshots.flushes import sync_directory, write_flushed
+from fencepost.snapshots.flushes import replace_file, sync_path
 from fencepost.snapshots.segments import (
     HOLES_FILE,
     HOLES_MAX,
@@ -107,10 +107,7 @@ class ArchiveRecovery:
 
     def save_holes(self, holes: tuple[Hole, ...]) -> None:
         """Replace the file ``holes.json`` as a whole, durably."""
-        replacement = self._directory / f"{HOLES_FILE}.new"
-        write_flushed(replacement, encode_holes(holes))
-        replacement.replace(self._directory / HOLES_FILE)
-        sync_directory(self._directory)
+        replace_file(self._directory / HOLES_FILE, encode_holes(holes), durable=True)
         self.holes = holes
 
     def _begins_nowhere(self) -> bool:
@@ -146,7 +143,7 @@ class ArchiveRecovery:
         segment.path.chmod(OPEN)
         os.truncate(segment.path, position)
         self.segments[number:] = [segment._replace(sealed=False)]
-        sync_directory(self._directory)
+        sync_path(self._directory)
         self.cut = Cut(segment.path, position, size, reason)
 
     def _named_holes(self) -> tuple[Hole, ...]:

@@ -17,7 +17,7 @@ from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset
 from fencepost.snapshots.checksums import Content, Owner, SegmentSums, read_content, sums_path, write_content
 from fencepost.snapshots.file_sums import NOT_SUMMED
-from fencepost.snapshots.flushes import replace_file, sync_directory, write_flushed
+from fencepost.snapshots.flushes import replace_file, sync_path, write_flushed
 from fencepost.snapshots.segments import (
     HOLES_FILE,
     ArchiveReader,
@@ -86,7 +86,7 @@ def give_up(directory: Path, wrong: Wrong) -> None:
         path = wrong.segment.path
         path.replace(f"{path}{DAMAGED}")
         sums_path(path).unlink(missing_ok=True)
-        sync_directory(directory)
+        sync_path(directory)
 
 
 def _content(peer: Path, wrong: Wrong, owner: Owner) -> bytes | None:

@@ -11,11 +11,10 @@ from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
-from fencepost.snapshots.flushes import sync_directory, write_flushed
+from fencepost.snapshots.flushes import replace_file, sync_path
 
 CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
 _CONTENT: Final = b'{"version":0,"brokerEpoch":-1}'
-_WRITING: Final = CLEAN_SHUTDOWN_FILE + ".tmp"
 
 
 def forget_clean_shutdown(directory: Path) -> None:
@@ -24,15 +23,12 @@ def forget_clean_shutdown(directory: Path) -> None:
         (directory / CLEAN_SHUTDOWN_FILE).unlink()
     except FileNotFoundError:
         return
-    sync_directory(directory)
+    sync_path(directory)
 
 
 def record_clean_shutdown(directory: Path, log: FilteringBoundLogger) -> None:
     """Every log here is flushed and closed. An OSError is logged: readers then take it for a kill."""
-    part = directory / _WRITING
     try:
-        write_flushed(part, _CONTENT)
-        part.replace(directory / CLEAN_SHUTDOWN_FILE)
-        sync_directory(directory)
+        replace_file(directory / CLEAN_SHUTDOWN_FILE, _CONTENT, durable=True)
     except OSError as error:
         log.error("clean_shutdown_not_recorded", directory=str(directory), reason=str(error))

@@ -18,7 +18,7 @@ def flush(descriptor: int, path: Path) -> None:
         raise NotFlushed(error.errno, error.strerror, str(path)) from error
 
 
-def sync_directory(path: Path) -> None:
+def sync_path(path: Path) -> None:
     """Flush a file, or a directory so that names in it survive a crash. Raises OSError, NotFlushed."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -36,23 +36,16 @@ def write_flushed(path: Path, content: bytes) -> None:
 
 
 def replace_file(path: Path, content: bytes, *, durable: bool = False) -> None:
-    """Put new content in place of a file's old one: a reader sees the one or the other."""
+    """Put new content in place of a file's old one: a reader sees the one or the other.
+
+    durable   so does the next start after any crash. Raises OSError, NotFlushed.
+    """
     replacement = path.with_name(f"{path.name}.tmp")
-    with naming(replacement), replacement.open("wb") as file:
-        file.write(content)
-        file.flush()
-        if durable:
-            os.fsync(file.fileno())
+    if not durable:
+        with naming(replacement):
+            replacement.write_bytes(content)
+        replacement.replace(path)
+        return
+    write_flushed(replacement, content)
     replacement.replace(path)
-    if durable:
-        sync_path(path.parent)
-
-
-def sync_path(path: Path) -> None:
-    """Flush a file, or the names in a directory, to the disk."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        with naming(path):
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync_path(path.parent)

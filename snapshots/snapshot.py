@@ -52,7 +52,7 @@ from fencepost.records.schema import (
     RegisterBrokerRecord,
 )
 from fencepost.records.types import ImageVersion, Log, LogIndex, NodeId, Offset, Term
-from fencepost.snapshots.flushes import flush, sync_directory
+from fencepost.snapshots.flushes import flush, sync_path
 from fencepost.snapshots.reader import Reader, digest_of
 from fencepost.snapshots.rows import Row
 
@@ -182,9 +182,9 @@ def publish(part: Path, final: Path) -> None:
     """Make a complete directory visible under its final name, durably."""
     if final.exists():
         shutil.rmtree(final)
-    sync_directory(part)
+    sync_path(part)
     os.rename(part, final)
-    sync_directory(final.parent)
+    sync_path(final.parent)
 
 
 def verify(directory: Path) -> Manifest:

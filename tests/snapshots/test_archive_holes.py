@@ -51,7 +51,7 @@ class TestHoles:
 
     def test_killed_before_naming_a_hole(self, tmp_path: Path) -> None:
         filled(tmp_path, 6).close()
-        (tmp_path / Log.METADATA.directory / f"{HOLES_FILE}.new").write_bytes(b'{"version":1,"hol')
+        (tmp_path / Log.METADATA.directory / f"{HOLES_FILE}.tmp").write_bytes(b'{"version":1,"hol')
         archive = opened(tmp_path)
         assert (archive.end, archive.holes()) == (6, ())
         archive.close()

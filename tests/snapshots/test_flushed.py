@@ -108,8 +108,8 @@ def test_a_hole_is_named_on_the_disk_before_anything_follows_it(tmp_path: Path, 
     archive.start_at(Offset(9))
     assert done == [
         f"flush {0:020d}.log",
-        "flush holes.json.new",
-        "holes.json.new -> holes.json",
+        "flush holes.json.tmp",
+        "holes.json.tmp -> holes.json",
         f"flush {LOG}",
     ]
 
@@ -126,8 +126,8 @@ def test_a_deleted_segment_does_not_come_back_without_its_hole(tmp_path: Path, d
     assert archive.start > 4
     assert done[-4:] == [
         f"flush {LOG}",
-        "flush holes.json.new",
-        "holes.json.new -> holes.json",
+        "flush holes.json.tmp",
+        "holes.json.tmp -> holes.json",
         f"flush {LOG}",
     ]
     assert done[0] == f"delete {0:020d}.log"
