@@ -128,6 +128,15 @@ UNSEEN_ELECTIONS: Final = Text("""
 snapshots have of the result; and by when that was. Once a leader has recovered none of them says how it was
 elected."""
 
+DOUBTFUL_ELECTIONS: Final = Text("""
+    SELECT e.topic, e.partition, coalesce(e.at_ms, 9223372036854775807) AS at_ms FROM unseen_elections e
+    ANTI JOIN (
+        SELECT topic, partition_id FROM partition_replicas GROUP BY topic, partition_id HAVING count(*) = 1
+    ) AS o ON o.topic = e.topic AND o.partition_id = e.partition
+    WHERE e.epoch > 0
+""")
+"""Those of ``unseen_elections`` that may have cut something: behind the first leader, of several replicas."""
+
 PARTITION_REPLICAS: Final = Text("""
     SELECT DISTINCT u.topic, u.partition_id, u.replica FROM (
         SELECT l.topic, l.partition_id, unnest(p.replicas) AS replica
@@ -258,6 +267,7 @@ CATALOGUE: Final[Catalogue] = {
     "unclean_elections": UNCLEAN_ELECTIONS,
     "unseen_elections": UNSEEN_ELECTIONS,
     "partition_replicas": PARTITION_REPLICAS,
+    "doubtful_elections": DOUBTFUL_ELECTIONS,
     "gone_topics": GONE_TOPICS,
     "lacking": LACKING,
     "latest_voters": LATEST_VOTERS,

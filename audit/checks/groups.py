@@ -12,7 +12,8 @@ Legitimate          to go back after a reset: by a tombstone, in another topic o
                     of which an unclean election cut the end, or by a commit
                     while the group has no members, as an administrator's, or a consumer's that assigns
                     partitions to itself.
-Unknown             a member that goes back in a plain commit, or within a generation: its application may
+Unknown             behind an election of several replicas whose record is not kept: it may have been unclean.
+                    A member that goes back in a plain commit, or within a generation: its application may
                     have sought. Who committed is said by fencepost's log in transactions only.
 """
 
@@ -123,15 +124,18 @@ STATIC_MEMBERS: Final = Text(f"""
 """)
 
 SUSPECTS: Final = Text(f"""
-    SELECT s.* FROM commits s
+    SELECT s.*, s.rule = 'went_back' AND d.at_ms IS NOT NULL AS is_doubtful FROM commits s
     ANTI JOIN topics t ON s.rule IN ('went_back', 'seek') AND t.event = 'created' AND t.name = s.commit_topic
      AND t.timestamp_ms >= s.previous_timestamp_ms AND t.timestamp_ms <= s.timestamp_ms
     ANTI JOIN unclean_elections u ON s.rule IN ('went_back', 'seek') AND u.topic = s.commit_topic
      AND u.partition = s.commit_partition AND u.at_ms >= s.previous_timestamp_ms - {CLOCK_GRACE_MS}
      AND u.at_ms <= s.timestamp_ms + {CLOCK_GRACE_MS}
+    LEFT JOIN doubtful_elections d ON d.topic = s.commit_topic AND d.partition = s.commit_partition
+     AND d.at_ms >= s.previous_timestamp_ms - {CLOCK_GRACE_MS}
     WHERE s.rule IS NOT NULL
 """)
-"""What is not explained by a topic that was made again, or that an unclean election cut."""
+"""What is not explained by a topic that was made again, or that an unclean election cut. ``is_doubtful``: one
+of which a snapshot of the metadata has the result alone may have been."""
 
 UNEXPLAINED: Final = Text(f"""
     SELECT s.* FROM suspects s
@@ -172,7 +176,10 @@ BEYOND_END: Final = Text(f"""
         ANTI JOIN found_rows f ON f.topic = s.commit_topic AND f.partition = s.commit_partition
          AND f.rule IN ('unclean', 'short', 'torn')
         LEFT JOIN (
-            SELECT topic, partition, max(at_ms) AS at_ms FROM unclean_elections GROUP BY topic, partition
+            SELECT topic, partition, max(at_ms) AS at_ms FROM (
+                SELECT topic, partition, at_ms FROM unclean_elections
+                UNION ALL SELECT topic, partition, at_ms FROM doubtful_elections
+            ) AS either GROUP BY topic, partition
         ) AS u ON u.topic = s.commit_topic AND u.partition = s.commit_partition
         WHERE s.outcome = 'committed'
     ) AS numbered WHERE turn = 1
@@ -206,7 +213,7 @@ FINDINGS: Final = Text(
             findings(
                 NAME,
                 rule,
-                f"unexplained WHERE rule = '{rule}'",
+                f"unexplained WHERE rule = '{rule}' AND NOT is_doubtful",
                 f"{_PLACE} producer_id producer_epoch",
                 at_ms="timestamp_ms",
                 subject=_SUBJECT,
@@ -244,6 +251,15 @@ UNKNOWN: Final = Text(
             first_offset='"offset"',
             detail="{group_id} committed {committed_offset} of {commit_topic}-{commit_partition}, whose log"
             " ends at {log_end}: an unclean election may have cut it",
+        ),
+        unknown(
+            NAME,
+            "went_back",
+            "unexplained WHERE is_doubtful",
+            "topic partition path",
+            first_offset='"offset"',
+            detail="{group_id} committed {committed_offset} of {commit_topic}-{commit_partition} behind "
+            "{previous_offset}: an election whose record is not kept may have cut the log between",
         ),
         unknown(
             NAME,

@@ -62,7 +62,8 @@ def findings_of_copies(where: dict[str, Any], log: LogFacts, known: int) -> list
         }
         if copy.high_watermark is not None and copy.end < copy.high_watermark and not log.is_tiered:
             said = f"the copy ends at {copy.end}, its broker had committed it up to {copy.high_watermark}"
-            is_cut = bool(log.unclean) and not copy.is_clean  # its checkpoint may be of before the election
+            was_cut = bool(log.unclean) or log.is_unseen_between(0, log.unseen)
+            is_cut = was_cut and not copy.is_clean  # its checkpoint may be of before the election
             kind = "finding" if copy.is_stopped and not is_cut else UNKNOWN
             why = "" if copy.is_stopped else ", and it was copied from a broker that ran or crashed"
             why = ", and an unclean election may have cut it" if copy.is_stopped and is_cut else why

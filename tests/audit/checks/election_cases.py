@@ -84,6 +84,49 @@ def _stated(s: Story, leader_epoch: int, *replicas: int) -> None:
     s.tables["partitions"].append(row | more | {"replicas": list(replicas or (1, _ELSEWHERE))})
 
 
+@case("?groups.beyond_end")
+def an_offset_beyond_what_an_election_left_that_a_snapshot_alone_tells_of(s: Story) -> None:
+    _stated(s, 2, 1, 2)
+    s.data(transactional=False)
+    s.copy_log(s.topic, 0, 2)
+    group(s, "a").plain(11)
+
+
+@case("groups.beyond_end")
+def an_offset_beyond_the_end_of_a_log_whose_first_leader_leads(s: Story) -> None:
+    _stated(s, 0, 1, 2)
+    s.data(transactional=False)
+    s.copy_log(s.topic, 0, 2)
+    group(s, "a").plain(11)
+
+
+def _goes_back(s: Story) -> None:
+    s.data(transactional=False)
+    copier = group(s, "a")
+    copier.transaction(10)
+    copier.members("b")
+    copier.transaction(4, producer=1, member="b")
+
+
+@case("?groups.went_back")
+def an_offset_goes_back_where_a_snapshot_alone_tells_of_an_election(s: Story) -> None:
+    _goes_back(s)
+    _stated(s, 2)
+
+
+@case("groups.went_back")
+def an_offset_goes_back_in_a_log_of_one_replica(s: Story) -> None:
+    _goes_back(s)
+    _stated(s, 2, 1)
+
+
+@case("groups.went_back")
+def an_offset_goes_back_long_after_an_election_that_a_snapshot_alone_tells_of(s: Story) -> None:
+    _stated(s, 2)
+    s.later(CLOCK_GRACE_MS + 1_000)
+    _goes_back(s)
+
+
 def _cut(s: Story, *, later_ms: int = 0) -> None:
     """Of three transactions the second left nothing in the log, where leader epoch 2 follows epoch 1."""
     s.transaction()

@@ -214,11 +214,20 @@ def test_an_election_was_before_the_next_time_of_a_server(sizes: tuple[int, ...]
 
 
 @pytest.mark.parametrize("is_clean", [False, True])
-def test_a_stopped_copy_is_shorter_than_its_checkpoint_from_before_the_election(is_clean: bool) -> None:
+@pytest.mark.parametrize(
+    ("item", "replicas", "may_be_cut"),
+    [("unclean", (), True), ("unseen", (), True), ("unseen", (1,), False), ("metadata", (), False)],
+)
+def test_a_stopped_copy_is_shorter_than_its_checkpoint_from_before_the_election(
+    item: str, replicas: tuple[int, ...], may_be_cut: bool, is_clean: bool
+) -> None:
     """A broker that ends cleanly writes it anew; after a kill it may be that of before the cut."""
     directory = Directory().fill(10)
     directory.fact("stopped", 1 if is_clean else None)
     directory.fact("high-watermark", directory.end)
-    directory.fact("unclean", 1, BEGAN_MS)
+    directory.fact(item, 1, BEGAN_MS)
+    for replica in replicas:
+        directory.fact("replica", replica)
     del directory.batches[7:]
-    assert said(judged(directory)) == ["replicas.short" if is_clean else "?replicas.short"]
+    is_unknown = may_be_cut and not is_clean
+    assert said(judged(directory)) == ["?replicas.short" if is_unknown else "replicas.short"]
