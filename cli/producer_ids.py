@@ -161,18 +161,23 @@ def history(broker_id: int | None, directory: Path, output_format: str) -> None:
     """List every block ever given out: to whom, when, in which epoch.
 
     Read from the committed-log archives of all nodes, merged, oldest first. What no node has any more
-    is named as a hole, and the block after it has no known start.
+    is named as a hole, and the block after it has no known start. An archive that is damaged is named,
+    and left out from there on: exit status 3.
     """
     folders = [node.config.directory for node in open_cluster(directory).nodes]
     kept = [folder for folder in folders if (folder / ARCHIVE_FOLDER).is_dir()]
     if not kept:
         raise Unreadable(f"no node of {directory} has an archive; has the cluster ever run?")
+    damaged: list[CorruptData | OSError] = []
     try:
-        items = producer_id_history(kept)
+        items = producer_id_history(kept, damaged.append)
         rows = (item for item in items if isinstance(item, Hole) or broker_id in (None, item.broker_id))
         _print_history(rows, output_format)
     except (CorruptData, OSError) as error:
         raise Unreadable(str(error)) from error
+    if damaged:
+        files = "; ".join(map(str, damaged))
+        raise Unreadable(f"read of other nodes' archives alone, from the damage on: {files}")
 
 
 def _print_history(items: Iterator[Allocation | Hole], output_format: str) -> None:

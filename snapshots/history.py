@@ -1,16 +1,16 @@
 """Which producer ids were given to which brokers, when, in which epoch: the audit log that KIP-730 describes.
 
 The archives of several nodes are one log seen from several places. They are merged by offset: what one
-lacks (a hole, old segments deleted) another may have, and what no one has is named, never skipped in
-silence. Where two have the same offset they must have the same bytes: committed records do not differ.
+lacks (a hole, old segments deleted, damage) another may have, and what no one has is named, never skipped
+in silence. Where two have the same offset they must have the same bytes: committed records do not differ.
 
 Invariant   items come in the order of offsets, and a Hole stands wherever offsets are missing.
 Source      KIP-730; docs/design.md 3 (the archive); rows 730.10, 730.13.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from fencepost.records.batch import decode_batch
 from fencepost.records.frame import decode_frame
@@ -21,6 +21,8 @@ from fencepost.snapshots.archive import Archive
 from fencepost.snapshots.segments import LOG_START, ArchiveReader, Hole, StoredBatch
 
 ARCHIVE_FOLDER: Final = "archive"
+
+Damaged: TypeAlias = Callable[[CorruptData | OSError], None]
 
 
 class Allocation(NamedTuple):
@@ -39,17 +41,21 @@ class Allocation(NamedTuple):
     end: ProducerId
 
 
-def producer_id_history(directories: Sequence[Path]) -> Iterator[Allocation | Hole]:
+def producer_id_history(
+    directories: Sequence[Path], damaged: Damaged | None = None
+) -> Iterator[Allocation | Hole]:
     """Every allocation that the archives of some nodes of one cluster hold, and what is missing.
 
     In       node directories (``log.dirs``), of running nodes too.
-    Raises   FileNotFoundError for a directory without an archive. CorruptData naming the file, or, where
-             two archives disagree, both.
+    damaged  is given what makes an archive unreadable; it is read no further, and the others go on.
+    Raises   FileNotFoundError for a directory without an archive. CorruptData naming both files where two
+             archives disagree; without ``damaged`` also, and OSError, for an archive that cannot be read.
     """
-    readers = [_open(directory) for directory in directories]
+    readers = [reader for each in directories if (reader := _open(each, damaged)) is not None]
+    sources = [_read(reader, damaged) for reader in readers]
     expected = LOG_START
     first: ProducerId | None = ProducerId(0)
-    for stored in _merge([reader.read() for reader in readers]):
+    for stored in _merge(sources):
         if stored.header.base_offset > expected:
             yield Hole(expected, stored.header.base_offset)
             first = None
@@ -57,16 +63,37 @@ def producer_id_history(directories: Sequence[Path]) -> Iterator[Allocation | Ho
         for allocation in _allocations(stored):
             yield allocation._replace(first=first)
             first = allocation.end
-    known_end = max((hole.end for reader in readers for hole in reader.holes), default=LOG_START)
+    ends = [end for reader in readers for end in (*(hole.end for hole in reader.holes), *_bases(reader))]
+    known_end = max(ends, default=LOG_START)
     if known_end > expected:
         yield Hole(expected, known_end)
 
 
-def _open(directory: Path) -> ArchiveReader:
-    reader = Archive.read_only(directory / ARCHIVE_FOLDER, Log.METADATA)
-    if not reader.directory.is_dir():
-        raise FileNotFoundError(f"{directory} has no archive: {reader.directory} is not a directory")
-    return reader
+def _open(directory: Path, damaged: Damaged | None) -> ArchiveReader | None:
+    folder = directory / ARCHIVE_FOLDER / Log.METADATA.directory
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{directory} has no archive: {folder} is not a directory")
+    try:
+        return Archive.read_only(directory / ARCHIVE_FOLDER, Log.METADATA)
+    except (CorruptData, OSError) as error:
+        if damaged is None:
+            raise
+        damaged(error)
+        return None
+
+
+def _bases(reader: ArchiveReader) -> Iterator[Offset]:
+    """Where segments begin: behind a damaged one nothing was read."""
+    return (segment.base for segment in reader.segments)
+
+
+def _read(reader: ArchiveReader, damaged: Damaged | None) -> Iterator[StoredBatch]:
+    try:
+        yield from reader.read()
+    except (CorruptData, OSError) as error:
+        if damaged is None:
+            raise
+        damaged(error)
 
 
 def _merge(sources: Sequence[Iterator[StoredBatch]]) -> Iterator[StoredBatch]:

@@ -39,6 +39,17 @@ def words(cluster: LocalCluster, *more: object) -> list[object]:
     return ["storage", "repair", "--dir", cluster.directory, "--node", 1, "--archive", *more]
 
 
+def test_ids_that_were_given_out_are_listed_from_the_other_nodes(
+    cluster: LocalCluster, capsys: Capture
+) -> None:
+    listed = here(capsys, "producer-ids", "history", "--dir", cluster.directory, "--format", "json")
+    assert listed.status == 3
+    assert f"{BASE:020d}.log: other bytes than were written" in listed.stderr
+    assert here(capsys, *words(cluster)).status == 0
+    whole = here(capsys, "producer-ids", "history", "--dir", cluster.directory, "--format", "json")
+    assert (whole.status, whole.stdout) == (0, listed.stdout)
+
+
 def test_a_local_clusters_other_nodes_have_it(cluster: LocalCluster, capsys: Capture) -> None:
     verified = here(capsys, "storage", "verify", "--dir", cluster.directory, "--node", 1)
     assert verified.status == 1

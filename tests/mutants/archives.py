@@ -9,6 +9,7 @@ TESTS: Final = "tests/quorum/test_archive_damage.py::"
 SUMS: Final = "tests/snapshots/test_archive_sums.py::"
 REPAIR: Final = "tests/snapshots/test_archive_repair.py::"
 RECEIVED: Final = "tests/quorum/test_received_snapshots.py::"
+HISTORY: Final = "tests/snapshots/test_history.py::test_where_one_archive_is_damaged_the_others_are_read"
 HOLES: Final = "tests/snapshots/test_archive_holes.py::"
 NAMED_HOLES: Final = (
     "tests/cli/test_archive_repair.py::test_changed_holes_are_named_by_verify_repair_and_the_scrub"
@@ -311,5 +312,21 @@ ARCHIVES: Final = (
         "off_loop(partial(load_holes, folder), thread",
         "off_loop(partial(list_segments, folder), thread",
         (NAMED_HOLES,),
+    ),
+    Mutant(
+        "history-ends-at-a-damaged-archive",
+        "where one archive is damaged the others are read",
+        "snapshots/history.py",
+        "        yield from reader.read()\n    except (CorruptData, OSError) as error:\n",
+        "        yield from reader.read()\n    except OSError as error:\n",
+        (HISTORY,),
+    ),
+    Mutant(
+        "history-does-not-say-what-is-behind-the-damage",
+        "what lies behind a damaged segment is missing by name",
+        "snapshots/history.py",
+        ", *_bases(reader))",
+        ",)",
+        (HISTORY,),
     ),
 )

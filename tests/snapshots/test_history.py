@@ -138,6 +138,25 @@ def test_retention_leaves_a_hole_at_the_beginning(tmp_path: Path) -> None:
     assert list(producer_id_history([tmp_path])) == told((0, 8), 8, 9)
 
 
+@pytest.mark.parametrize("file", ["segment", "holes"])
+def test_where_one_archive_is_damaged_the_others_are_read(tmp_path: Path, file: str) -> None:
+    """A whole segment is compared before any of it is given out; without another node it is a hole."""
+    nodes = [node(tmp_path / str(number), (0, 6), (7, 12)) for number in range(2)]
+    bad = nodes[1] / ARCHIVE_FOLDER
+    path = segment(bad, 4) if file == "segment" else segment(bad, 4).parent / "holes.json"
+    path.chmod(0o600)
+    flip(path, 20)
+    found: list[Exception] = []
+    assert list(producer_id_history(nodes, found.append)) == told(*range(6), (6, 7), *range(7, 12))
+    assert [str(path) in str(each) for each in found] == [True]
+    with pytest.raises(CorruptData, match=path.name):
+        list(producer_id_history(nodes))
+    found.clear()
+    alone = told(*range(4), (4, 11)) if file == "segment" else []
+    assert list(producer_id_history(nodes[1:], found.append)) == alone
+    assert len(found) == 1
+
+
 def test_archives_that_disagree_are_both_named(tmp_path: Path) -> None:
     one, other = node(tmp_path / "1", (0, 6)), tmp_path / "2"
     archive = opened(other / ARCHIVE_FOLDER)
