@@ -7,8 +7,6 @@ is not summed (checksums.py): no CRC covers them, and that one is wrong is seen 
 is lower (segments.py: EpochFell).
 """
 
-from typing import Final
-
 from fencepost.records.batch import decode_batch, stamp
 from fencepost.records.batch_layout import LEADER_EPOCH_AT
 from fencepost.records.invariant import CorruptData
@@ -16,10 +14,9 @@ from fencepost.records.types import Log, Offset, Term
 from fencepost.snapshots.archive import Archive
 from fencepost.snapshots.checksums import load_sums
 from fencepost.snapshots.segments import list_segments, scan_segment, unlike_written
+from tests.simulation.files import EPOCH_BYTES
 from tests.simulation.invariants import require
 from tests.simulation.ledger import Ledger
-
-EPOCH_BYTES: Final = 4
 
 
 def committed_batches(ledger: Ledger) -> dict[Log, dict[int, bytes]]:

@@ -62,6 +62,8 @@ class Starting:
         if self.is_flipped:
             self._require_memory(driver.replica.journal)
         require(not self.is_earlier or self.files_damaged, "an earlier store is believed", node=self.node_id)
+        if self.is_damaged and driver.replica.watch.is_bad:  # what it said of an image before is back
+            self._ledger.changed.add(self.node_id)
         self.is_damaged = self.is_flipped = self.is_earlier = False
         self.note_flush(driver.replica.journal)
         condemn_saved_changes(self._ledger, driver.replica)

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from fencepost.controller.brokers import BROKERS
+from fencepost.quorum.image_marks import trust
 from fencepost.quorum.replica import Replica
 from tests.simulation.flips import change_memory
 from tests.simulation.process import Process
@@ -67,6 +68,21 @@ def test_a_changed_row_that_was_written_is_counted_and_a_snapshot_takes_its_plac
         restarted(sim, follower)
         assert sim.ledger.counts.get(OUTSIDE, 0) == int(is_written)
         assert sim.ledger.counts.get("images restored", 0) == int(is_written)
+
+
+def test_a_torn_store_may_say_again_that_its_image_is_bad() -> None:
+    """The mark of an image that was restored since is back: the node waits for a snapshot, and is no bug."""
+    with Simulation(3, weather=CALM) as sim:
+        follower = a_follower(sim)
+        leader = next(each.node_id for each in sim.processes.values() if running(each).raft.is_leader)
+        follower.kill()
+        trust(follower.directory, leader, follower.node_id)
+        follower.is_damaged = True
+        follower.start()
+        assert running(follower).watch.is_bad
+        sim.run(2.0)
+        assert sim.ledger.counts.get("images restored", 0) == 1
+        sim.demand_progress()
 
 
 def test_another_row_that_differs_is_a_violation() -> None:
