@@ -19,7 +19,7 @@ from structlog.typing import FilteringBoundLogger
 from fencepost.controller.replay import Applied, apply
 from fencepost.controller.view import EmptyView, ImageHeader, Overlay
 from fencepost.quorum.journal import REGULAR, Journal
-from fencepost.quorum.older_store import note_archives, require_not_older
+from fencepost.quorum.older_store import is_noted, note_archives, require_not_older
 from fencepost.records.batch import stamp
 from fencepost.records.entry import Entry, LoggedBatch, decode_entry, decode_records, placed
 from fencepost.records.invariant import invariant
@@ -77,14 +77,14 @@ class Archiver:
         self._mark: tuple[int, ImageHeader] = (
             (1, ImageHeader()) if raw is None else msgspec.msgpack.decode(raw, type=tuple[int, ImageHeader])
         )
-        is_new = raw is None and journal.last_index <= 1  # the store was lost: nothing can be refilled
+        is_empty = raw is None and journal.last_index <= 1  # the store was lost: nothing can be refilled
         self.archives = {
             log: Archive.open(
                 root,
                 log,
                 config.cluster_id,
                 segment_bytes=config.segment_bytes,
-                flushed_end=OFFSET_MAX if is_new else self._mark[1].log_end(log),
+                flushed_end=OFFSET_MAX if is_empty else self._mark[1].log_end(log),
             )
             for log in LOGS
         }
@@ -99,7 +99,7 @@ class Archiver:
                     note="its bytes are kept; other nodes have these offsets in their archives",
                 )
             self._log_cut(archive)
-        if is_new:
+        if is_empty and not is_noted(store):
             note_archives(store, self.archives)
         else:
             self._require_not_older(journal, applied)  # by their ends: before any is cut
@@ -125,6 +125,11 @@ class Archiver:
         known = self._mark if header.version < self._mark[1].version else (applied, header)
         try:
             require_not_older(self._store, self.archives, journal, (LogIndex(known[0]), known[1]))
+            if self._mark[0] < journal.first_index:  # the journal is never compacted past it
+                raise StoreDamaged(
+                    f"{MARK} is Raft index {self._mark[0]}, older than the journal, which begins at "
+                    f"{journal.first_index}"
+                )
         except StoreDamaged:
             for archive in self.archives.values():
                 archive.close()

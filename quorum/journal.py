@@ -247,6 +247,8 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
             while self.compact(index):
                 pass
             return
+        first = self.first_index if self._entries else index
+        invariant(index >= first, "a snapshot older than the journal", snapshot=index, first=first)
         for _, old_index, _ in self._entries:
             self._delete(old_index)
         self._entries = [(NO_OP, index, term)]

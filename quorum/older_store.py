@@ -4,8 +4,8 @@ Trace       the archive gets a batch only after the journal on disk had its entr
             behind everything that image and journal can have given it was written by a later store. What that
             one voted and acknowledged is forgotten: the store is a lost one.
 Exceptions  a store that is new beside an old archive (a voter that joined again) notes where the archive
-            ended then, until it is past that. A hole's end says nothing: it is named before its snapshot is
-            on disk.
+            ended then, until it is past that. Every new store does: one that did is not new any more. A
+            hole's end says nothing: it is named before its snapshot is on disk.
 Outside     of what can be seen: an older store beside an archive that is as old.
 """
 
@@ -38,8 +38,12 @@ class Meta(Protocol):
 def note_archives(meta: Meta, archives: Mapping[Log, Archive]) -> None:
     """The store is new, and what the archives have is not its own."""
     ends = {int(log): last_end(archive) for log, archive in archives.items()}
-    if any(ends.values()):
-        meta.meta_put(AHEAD, msgspec.msgpack.encode(ends))
+    meta.meta_put(AHEAD, msgspec.msgpack.encode(ends))
+
+
+def is_noted(meta: Meta) -> bool:
+    """The store was opened before: without its entries it is as its disk had it first."""
+    return meta.meta_get(AHEAD) is not None
 
 
 def require_not_older(

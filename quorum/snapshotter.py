@@ -76,6 +76,8 @@ class Snapshotter:
                 self.refuse(directory, f"it belongs to cluster {manifest.cluster_id}")
                 continue
             if manifest.raft_index > self._voter.applied[0]:
+                if manifest.raft_index < self._voter.journal.first_index:
+                    return  # the journal would go with it, and what this node acknowledged
                 self._log.info("snapshot_loaded", snapshot=directory.name, raft_index=manifest.raft_index)
                 self._receiver.install(directory)
                 self._receiver.finish()

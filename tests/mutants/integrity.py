@@ -17,6 +17,9 @@ OLDER: Final = "tests/quorum/test_older_store.py::"
 GENERATIONS: Final = "tests/snapshots/test_generations.py::"
 COPIES: Final = "tests/snapshots/test_seal_copies.py::"
 HOLES: Final = "tests/snapshots/test_archive_holes.py::"
+OLDER_SNAPSHOT: Final = (
+    "tests/quorum/test_lost_image.py::test_a_snapshot_older_than_the_journal_takes_nothing_of_it"
+)
 
 INTEGRITY: Final = (
     Mutant(
@@ -31,8 +34,8 @@ INTEGRITY: Final = (
         "integrity-archive-of-another-store-counts",
         "a new store notes where an old archive ended",
         "quorum/older_store.py",
-        "        meta.meta_put(AHEAD, msgspec.msgpack.encode(ends))\n",
-        "        msgspec.msgpack.encode(ends)\n",
+        "    meta.meta_put(AHEAD, msgspec.msgpack.encode(ends))\n",
+        "    msgspec.msgpack.encode(ends)\n",
         (OLDER + "test_a_new_store_beside_an_old_archive_notes_where_that_ended",),
     ),
     Mutant(
@@ -276,5 +279,37 @@ INTEGRITY: Final = (
             "tests/snapshots/test_store.py::test_an_image_without_a_row_of_its_generation_is_lost",
             GENERATIONS + "test_an_installed_image_whose_generation_was_not_written_is_lost",
         ),
+    ),
+    Mutant(
+        "integrity-older-snapshot-takes-the-journal",
+        "a start installs no snapshot that the journal does not follow",
+        "quorum/snapshotter.py",
+        "                if manifest.raft_index < self._voter.journal.first_index:\n",
+        "                if False:\n",
+        (OLDER_SNAPSHOT,),
+    ),
+    Mutant(
+        "integrity-journal-goes-with-an-older-snapshot",
+        "no snapshot from before the journal takes its place",
+        "quorum/journal.py",
+        '        invariant(index >= first, "a snapshot older',
+        '        invariant(index >= 0, "a snapshot older',
+        (OLDER_SNAPSHOT,),
+    ),
+    Mutant(
+        "integrity-first-store-believed",
+        "a store as it was before its first entry is no new one",
+        "quorum/archiver.py",
+        "        if is_empty and not is_noted(store):\n",
+        "        if is_empty:\n",
+        (OLDER + "test_the_store_as_it_was_before_its_first_entry_is_a_lost_store",),
+    ),
+    Mutant(
+        "integrity-earlier-mark-believed",
+        "a mark of the archive that the journal does not reach back to is another one than was written",
+        "quorum/archiver.py",
+        "            if self._mark[0] < journal.first_index:",
+        "            if False:",
+        (OLDER + "test_a_store_with_an_earlier_mark_of_its_archive_is_a_lost_store",),
     ),
 )

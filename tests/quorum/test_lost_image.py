@@ -8,9 +8,13 @@ import pytest
 
 import fencepost.quorum.replica
 import fencepost.quorum.snapshotter
+from fencepost.quorum.journal import Journal
 from fencepost.quorum.replica import Replica
+from fencepost.records.invariant import InvariantViolation
+from fencepost.records.types import LogIndex, Term
 from fencepost.snapshots.image import image_digest
-from fencepost.snapshots.store import ImageLost
+from fencepost.snapshots.snapshot import listed, read_manifest
+from fencepost.snapshots.store import ImageLost, Store
 from tests.quorum.conftest import MakeRig
 from tests.quorum.rig import Rig
 
@@ -87,6 +91,29 @@ def test_without_a_snapshot_that_reaches_the_journal_the_node_says_so(led: Rig) 
     shutil.rmtree(led.root / "node-2" / "snapshots")
     with pytest.raises(ImageLost, match="format this node anew"):
         led.start(2)
+
+
+def test_a_snapshot_older_than_the_journal_takes_nothing_of_it(led: Rig) -> None:
+    """The newer one is gone, or was refused: what the node acknowledged is not to go with it."""
+    for _ in range(2):
+        advance(led, 2 * INTERVAL)
+        for node in (1, 2):
+            led.maintenance_tick(node)
+        led.work()
+    led.flush(2)
+    newer, older = listed(led.root / "node-2" / "snapshots")
+    first = led[2].journal.first_index
+    assert read_manifest(older).raft_index < first
+    led.crash(2)
+    delete_image(led.root / "node-2")
+    shutil.rmtree(newer)
+    with pytest.raises(ImageLost, match=f"the journal begins at {first}"):
+        led.start(2)
+    journal = Journal(Store.open(led.root / "node-2" / "store", sync=False))
+    assert journal.first_index == first
+    assert journal.last_index > read_manifest(older).raft_index
+    with pytest.raises(InvariantViolation, match="older than the journal"):
+        journal.reset(LogIndex(first - 1), Term(1))
 
 
 def test_an_image_that_is_there_is_kept(led: Rig) -> None:

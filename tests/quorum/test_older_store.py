@@ -3,14 +3,17 @@
 import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from fencepost.controller.view import ImageHeader
+from fencepost.quorum.archiver import MARK
 from fencepost.quorum.journal import Journal
 from fencepost.quorum.older_store import note_archives, require_not_older
 from fencepost.records.types import Log, LogIndex, NodeId, Offset
 from fencepost.snapshots.store import Store
-from fencepost.snapshots.sums import StoreDamaged
+from fencepost.snapshots.sums import SEAL, SEAL_COPY, Seal, StoreDamaged, read_seal
+from tests.quorum.conftest import MakeRig
 from tests.quorum.rig import Rig
 from tests.quorum.test_integrity import led, outcome, put_back, stored
 from tests.quorum.test_lost_image import advance
@@ -39,6 +42,25 @@ def test_an_older_copy_of_the_store_is_a_lost_store(led: Rig) -> None:
     put_back(led, before)
     with pytest.raises(StoreDamaged, match="older than its archive"):
         led.start(2)
+
+
+def test_the_store_as_it_was_before_its_first_entry_is_a_lost_store(make_rig: MakeRig) -> None:
+    """It is no new one: that would vote and acknowledge as the voter whose votes it forgot."""
+    rig = make_rig(3)
+    rig.flush(2)
+    rig.crash(2)
+    before = stored(rig)
+    rig.start(2)
+    rig.connect(2)
+    rig.elect(1)
+    rig.register(1)
+    advance(rig, 3)
+    rig.flush(2)
+    rig[2].archiver.write()
+    rig.crash(2)
+    put_back(rig, before)
+    with pytest.raises(StoreDamaged, match="older than its archive"):
+        rig.start(2)
 
 
 def test_an_older_copy_whose_image_is_damaged_too_is_a_lost_store(led: Rig) -> None:
@@ -81,6 +103,20 @@ def test_a_follower_with_less_than_it_acknowledged_is_sent_it_again(led: Rig) ->
 def test_an_archive_ahead_of_the_image_but_not_of_the_journal_is_a_crash(led: Rig) -> None:
     lagging(led, 3, saves=False)
     assert outcome(led) == "right"
+
+
+def test_a_store_with_an_earlier_mark_of_its_archive_is_a_lost_store(led: Rig) -> None:
+    """A flush that the disk wrote in part: mark and seals are of one before, and the journal is not."""
+    before = stored(led)
+    assert before[b"meta"][MARK.encode()]
+    meta = {name.decode("latin-1"): value for name, value in before[b"meta"].items()}
+    seal = read_seal(meta[SEAL])
+    assert seal is not None
+    meta[MARK] = msgspec.msgpack.encode((1, ImageHeader()))
+    meta[SEAL] = meta[SEAL_COPY] = Seal({**seal.meta, MARK: meta[MARK]}, seal.rows).encode()
+    put_back(led, {**before, b"meta": {name.encode("latin-1"): value for name, value in meta.items()}})
+    with pytest.raises(StoreDamaged, match=r"archive.mark is Raft index 1, older than the journal"):
+        led.start(2)
 
 
 def test_a_new_store_beside_an_old_archive_notes_where_that_ended(tmp_path: Path) -> None:
