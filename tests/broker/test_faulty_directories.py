@@ -205,3 +205,33 @@ def test_of_a_directory_that_is_gone_partitions_are_offline_and_nothing_is_made_
             await on.broker.stop()
 
     play(story)
+
+
+@pytest.mark.parametrize("fault", ["read-only", "gone"])
+def test_a_directory_that_fails_is_offline_at_once_and_until_the_next_start(
+    tmp_path: Path, fault: str
+) -> None:
+    """By the records alone: no new topic has to find it."""
+    paths = disks(tmp_path, "a", "b")
+
+    async def story() -> None:
+        async with FakeController() as controller:
+            on = await with_two(controller, paths)
+            is_gone = fault == "gone"
+            with failing("/b/", frozenset() if is_gone else CHANGING, errno.EROFS):
+                if is_gone:
+                    paths[1].rename(tmp_path / "unplugged")
+                assert await codes(on) == OF_B
+            (said,) = on.events("log_directory_offline")
+            assert said["directory"] == str(paths[1])
+            assert offline(on) == {f"{TOPIC}-{n}" for n in (1, 3, 5)}
+            if is_gone:
+                (tmp_path / "unplugged").rename(paths[1])
+            assert await codes(on) == OF_B
+            await on.broker.stop()
+            on = await started(controller, paths)
+            assert await ends(on) == [3, 1, 3, 1, 3, 1]
+            assert await codes(on) == [0] * COUNT
+            await on.broker.stop()
+
+    play(story)

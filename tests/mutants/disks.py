@@ -19,6 +19,7 @@ READ_ONLY: Final = (
 UNPLUGGED: Final = (
     FAULTY + "test_of_a_directory_that_is_gone_partitions_are_offline_and_nothing_is_made_in_its_place"
 )
+UNTIL_THE_START: Final = FAULTY + "test_a_directory_that_fails_is_offline_at_once_and_until_the_next_start"
 UNREAD: Final = FAULTY + "test_what_the_scrub_cannot_read_is_named_and_the_rest_is_scrubbed"
 NAMED: Final = SEVERAL + "test_a_directory_that_cannot_be_used_is_named_and_the_others_go_on"
 
@@ -294,5 +295,56 @@ DISKS: Final = (
         "        with self._naming():\n            whole =",
         "        with nullcontext():\n            whole =",
         ("tests/quorum/test_scrubbed_images.py::test_a_store_that_cannot_be_read_by_the_scrub_is_named",),
+    ),
+    Mutant(
+        "disks-gone-unnoticed",
+        "a directory that is gone is offline, whatever the call that found it says",
+        "broker/log_directories.py",
+        "        if error.errno not in OF_THE_DIRECTORY and not self._why_gone(at):\n",
+        "        if error.errno not in OF_THE_DIRECTORY:\n",
+        (UNTIL_THE_START + "[gone]",),
+    ),
+    Mutant(
+        "disks-each-partition-by-itself",
+        "a directory that fails takes all its partitions offline at once",
+        "broker/partitions.py",
+        "(partition,) if directory is None else tuple(self)",
+        "(partition,)",
+        (LOST + "test_a_full_directory_is_named_and_all_its_partitions_are_offline",),
+    ),
+    Mutant(
+        "disks-others-taken-along",
+        "the partitions of other directories go on",
+        "broker/partitions.py",
+        "            if directory is None or path.parent == directory:\n",
+        "            if True:\n",
+        (READ_ONLY + "[records-EROFS]", UNPLUGGED + "[records-nothing]"),
+    ),
+    Mutant(
+        "disks-offline-and-used",
+        "a directory that is offline is named once, and used no more",
+        "broker/log_directories.py",
+        '        at.fault = str(error)\n        self._log.error("log_directory_offline", '
+        "directory=str(at.path), reason=at.fault)\n",
+        '        self._log.error("log_directory_offline", directory=str(at.path), reason=str(error))\n',
+        (READ_ONLY + "[records-EROFS]", UNPLUGGED + "[records-nothing]"),
+    ),
+    Mutant(
+        "disks-failed-append-acknowledged",
+        "a record that could not be written is not acknowledged",
+        "broker/produce.py",
+        '            self._partitions.fail(partition, error, doing="append")\n'
+        "            pending.refused(position, ErrorCode.KAFKA_STORAGE_ERROR)\n",
+        '            self._partitions.fail(partition, error, doing="append")\n'
+        "            pending.refused(position, ErrorCode.NONE)\n",
+        (READ_ONLY + "[records-EROFS]", READ_ONLY + "[records-EIO]"),
+    ),
+    Mutant(
+        "disks-offline-and-open",
+        "a partition whose directory fails takes no more records",
+        "broker/partitions.py",
+        "        if not partition.is_open or self._is_exhausted(error, str(partition), doing):\n",
+        "        if True:\n",
+        (UNTIL_THE_START + "[read-only]", UNTIL_THE_START + "[gone]"),
     ),
 )
