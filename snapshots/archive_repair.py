@@ -112,7 +112,7 @@ def _content(peer: Path, wrong: Wrong, owner: Owner) -> bytes | None:
     if summed != NOT_SUMMED and NOT_SUMMED.followed_by(content[: summed.size]) != summed:
         return None
     is_all = whole is not None or (wrong.end is None and len(content) == size)
-    if not is_all and NOT_SUMMED.followed_by(content) != summed:
+    if not content or (not is_all and NOT_SUMMED.followed_by(content) != summed):
         return None  # what was summed may end before a hole
     return bytes(content[:whole])
 

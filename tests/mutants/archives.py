@@ -329,4 +329,12 @@ ARCHIVES: Final = (
         ",)",
         (HISTORY,),
     ),
+    Mutant(
+        "archive-nothing-taken-for-a-segment",
+        "of a segment that is gone nothing is no part",
+        "snapshots/archive_repair.py",
+        "    if not content or (not is_all",
+        "    if (not is_all",
+        (REPAIR + "test_of_a_segment_that_is_gone_all_is_taken_or_nothing",),
+    ),
 )

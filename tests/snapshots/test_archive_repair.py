@@ -81,6 +81,24 @@ def test_a_segment_that_is_gone_is_taken_from_another_node(tmp_path: Path) -> No
     assert wrong(own) is None
 
 
+@table("has", [0, 1, 4])
+def test_of_a_segment_that_is_gone_all_is_taken_or_nothing(
+    tmp_path_factory: pytest.TempPathFactory, has: int
+) -> None:
+    """Of what is gone, offsets 3 to 5, the peer has none, the first or the last."""
+    own, peer = pair(tmp_path_factory.mktemp("nodes"))
+    segment(own, 3).unlink()
+    shutil.rmtree(peer)
+    archive = reopened(peer)
+    archive.start_at(Offset({0: 6, 1: 3, 4: 4}[has]))
+    for offset in range(archive.end, 4 if has == 1 else COUNT):
+        archive.append(batch(offset, epoch=EPOCHS[offset]))
+    archive.close()
+    before = contents(own)
+    assert repaired(own, peer) == [False]
+    assert contents(own) == before
+
+
 def test_a_segment_of_another_cluster_gives_way_to_the_own_one(tmp_path: Path) -> None:
     own, peer = pair(tmp_path)
     archive = reopened(tmp_path / "other", cluster="another")
