@@ -41,7 +41,7 @@ def repair_archives(
         raise WrongUsage(f"{without[0]} has no folder {ARCHIVE_FOLDER}: name the log directory of a node")
     try:
         require_unused(home / STORE)
-        found = list(_repaired(home, read_identity(home).cluster_id, peers, may_give_up=may_give_up))
+        found = _repaired(config, read_identity(home).cluster_id, peers, may_give_up=may_give_up)
     except StoreInUse as error:
         raise Failed(str(error)) from error
     except (CorruptData, StorageError) as error:
@@ -63,13 +63,15 @@ def repair_archives(
         sys.exit(DAMAGED)
 
 
-def _repaired(home: Path, cluster_id: str, peers: Sequence[Path], *, may_give_up: bool) -> "list[Outcome]":
+def _repaired(
+    config: NodeConfig, cluster_id: str, peers: Sequence[Path], *, may_give_up: bool
+) -> list[Outcome]:
     """Raises CorruptData, OSError."""
     done = []
     for log in LOGS:
-        folder, owner = home / ARCHIVE_FOLDER / log.directory, archive_owner(cluster_id, log)
+        folder, owner = config.directory / ARCHIVE_FOLDER / log.directory, archive_owner(cluster_id, log)
         others = [each / ARCHIVE_FOLDER / log.directory for each in peers]
-        for wrong in wrong_segments(folder, owner):
+        for wrong in wrong_segments(folder, owner, is_kept=config.keeps_archive(log)):
             source = take(folder, wrong, others, owner)
             is_given_up = source is None and may_give_up
             if is_given_up:

@@ -42,7 +42,7 @@ from fencepost.settings.node_identity import (
     require_identity,
 )
 from fencepost.snapshots import snapshot
-from fencepost.snapshots.segments import LOG_START, ArchiveReader, archive_owner
+from fencepost.snapshots.segments import LOG_START, ArchiveReader, Hole, archive_owner
 from fencepost.snapshots.store import STORE_FAILURES, Store, StoreInUse
 from fencepost.snapshots.sums import StoreDamaged, Verdict
 
@@ -51,6 +51,11 @@ ARCHIVE: Final = "archive"
 NO_LOCK: Final = (
     "it says in which start of the machine the logs were open last: without it an end that a crash of the "
     "machine may have torn counts as torn, here and at the next start, also where a byte of it changed"
+)
+NO_START: Final = (
+    "it does not begin at offset 0, no retention is set, and no hole says why: what was before is lost, or "
+    "an earlier setting deleted it. fencepost storage repair --archive takes it from another node, or makes "
+    "it a named hole"
 )
 
 
@@ -104,7 +109,7 @@ def parts_of(config: NodeConfig) -> Iterator[Part]:
     with ExitStack() as stack:
         try:
             locks = {root: _locked(root, stack) for root in config.log_directories}
-            yield from _of_home(home)
+            yield from _of_home(config)
             for root in config.log_directories:
                 if root != home:
                     yield _looked("log dir", root, partial(_log_directory, root, home))
@@ -134,7 +139,8 @@ def _locked(root: Path, stack: ExitStack) -> LogDirectory | None:
     return lock
 
 
-def _of_home(home: Path) -> Iterator[Part]:
+def _of_home(config: NodeConfig) -> Iterator[Part]:
+    home = config.directory
     yield _looked("identity", home / META_PROPERTIES, partial(_identity, home))
     if (home / CLOCK).exists():
         yield _looked("clock", home / CLOCK, partial(_clock, home))
@@ -145,7 +151,7 @@ def _of_home(home: Path) -> Iterator[Part]:
     for log in Log:
         folder = home / ARCHIVE / log.directory
         if folder.exists():
-            yield _looked("archive", folder, partial(_archive, folder, home, log))
+            yield _looked("archive", folder, partial(_archive, folder, config, log))
     for folder in (home / SNAPSHOTS, home / BY_HAND):
         for each in snapshot.listed(folder):
             yield _looked("snapshot", each, partial(_snapshot, each))
@@ -266,13 +272,16 @@ def _store(folder: Path) -> tuple[str, str]:
         store.abandon()
 
 
-def _archive(folder: Path, home: Path, log: Log) -> tuple[str, str]:
+def _archive(folder: Path, config: NodeConfig, log: Log) -> tuple[str, str]:
     """Raises CorruptData, StorageError."""
-    reader = ArchiveReader(folder, owner=archive_owner(read_identity(home).cluster_id, log))
+    owner = archive_owner(read_identity(config.directory).cluster_id, log)
+    reader = ArchiveReader(folder, owner=owner)
     batches, end = 0, reader.start
     for stored in reader.read():
         batches, end = batches + 1, stored.header.end
-    return f"offsets {reader.start} to {end - 1}, {batches} batches, {len(reader.holes)} holes", ""
+    holds = f"offsets {reader.start} to {end - 1}, {batches} batches, {len(reader.holes)} holes"
+    is_whole = reader.start == LOG_START or Hole(LOG_START, reader.start) in reader.holes
+    return holds, NO_START if config.keeps_archive(log) and not is_whole else ""
 
 
 def _snapshot(folder: Path) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.controller.topic_creation import PARTITIONS_PER_REQUEST_MAX
-from fencepost.records.types import NodeId
+from fencepost.records.types import Log, NodeId
 from fencepost.settings.authorizer_config import AuthorizerConfig, checks_of_authorizer
 from fencepost.settings.config_values import (
     ADDRESS,
@@ -228,6 +228,11 @@ class NodeConfig(AuthorizerConfig):
     def directory(self) -> Path:
         """``metadata.log.dir``, or the first of ``log.dirs``: identity, store, snapshots, archive."""
         return self.metadata_directory or self.log_directories[0]
+
+    def keeps_archive(self, log: Log) -> bool:
+        """Whether no retention deletes the first segments of a log's archive."""
+        of_groups = self.group_archive_retention_bytes
+        return self.archive_retention_bytes is None if log is not Log.CONSUMER_OFFSETS else of_groups < 0
 
     @property
     def controllers_at_first(self) -> dict[NodeId, tuple[str, int]]:

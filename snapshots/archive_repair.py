@@ -20,6 +20,7 @@ from fencepost.snapshots.file_sums import NOT_SUMMED
 from fencepost.snapshots.flushes import replace_file, sync_path, write_flushed
 from fencepost.snapshots.segments import (
     HOLES_FILE,
+    LOG_START,
     ArchiveReader,
     Hole,
     Segment,
@@ -44,11 +45,14 @@ class Wrong(NamedTuple):
     reason: str
 
 
-def wrong_segments(directory: Path, owner: Owner | None = None) -> list[Wrong]:
-    """What is wrong with an archive, the oldest first. Raises CorruptData (``holes.json``), OSError."""
+def wrong_segments(directory: Path, owner: Owner | None = None, *, is_kept: bool = False) -> list[Wrong]:
+    """What is wrong with an archive, the oldest first. Raises CorruptData (``holes.json``), OSError.
+
+    is_kept   no retention deletes its first segments: without them a hole says so.
+    """
     segments, holes = list_segments(directory), load_holes(directory)
     found: list[Wrong] = []
-    expected: Offset | None = None
+    expected = LOG_START if is_kept else None
     for number, segment in enumerate(segments):
         if expected is not None and segment.base > expected and Hole(expected, segment.base) not in holes:
             found.append(

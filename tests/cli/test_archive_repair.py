@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 import structlog
 
+from fencepost.cli.storage_verify import NO_START
 from fencepost.cluster.local_cluster import LocalCluster, create_cluster
 from fencepost.node.archive_scrub import ArchiveScrub
 from fencepost.records.batch_layout import LEADER_EPOCH_AT
 from fencepost.records.types import Log, Offset
 from fencepost.snapshots.archive_scrub import HOLES_REMEDY
-from fencepost.snapshots.segments import HOLES_FILE
+from fencepost.snapshots.segments import HOLES_FILE, Hole, load_holes
 from fencepost.snapshots.store import Store
 from tests.harness.command import contents, here
 from tests.snapshots.archives import BATCH_BYTES, flip, segment
@@ -61,6 +62,49 @@ def test_a_local_clusters_other_nodes_have_it(cluster: LocalCluster, capsys: Cap
     assert f"Taken from {taken}." in done.stdout
     assert "node 1: all archives are sound" in here(capsys, *words(cluster)).stdout
     assert here(capsys, "storage", "verify", "--dir", cluster.directory, "--node", 1).status == 0
+
+
+def without_its_start(tmp_path: Path, *settings: str) -> LocalCluster:
+    """Nodes 1 and 2 have the same archive, but for node 1's first segment."""
+    made = create_cluster(tmp_path / "c", 3, 9092, settings)
+    for node in (1, 2):
+        written(root(made, node), cluster=made.cluster_id).close()
+    segment(root(made, 1), 0).unlink()
+    return made
+
+
+def test_an_archive_whose_first_segment_is_gone_gets_it_back(tmp_path: Path, capsys: Capture) -> None:
+    made = without_its_start(tmp_path)
+    verified = here(capsys, "storage", "verify", "--dir", made.directory, "--node", 1)
+    assert (verified.status, NO_START in verified.stdout) == (0, True)
+    done = here(capsys, *words(made))
+    assert done.status == 0
+    assert "__cluster_metadata-0, from offset 0: offsets 0 to 2 are gone. Taken from" in done.stdout
+    assert contents_of(made, 1) == contents_of(made, 2)
+    assert NO_START not in here(capsys, "storage", "verify", "--dir", made.directory, "--node", 1).stdout
+
+
+def contents_of(cluster: LocalCluster, node: int) -> dict[str, bytes]:
+    folder = root(cluster, node) / Log.METADATA.directory
+    return {each.name: each.read_bytes() for each in folder.iterdir()}
+
+
+def test_a_start_that_no_node_has_becomes_a_named_hole(tmp_path: Path, capsys: Capture) -> None:
+    made = without_its_start(tmp_path)
+    config = made.node(1).directory / "node.properties"
+    alone = ["storage", "repair", "--config", config, "--archive", "--accept-data-loss"]
+    assert here(capsys, *alone).status == 0
+    assert load_holes(root(made, 1) / Log.METADATA.directory) == (Hole(Offset(0), Offset(BASE)),)
+    assert NO_START not in here(capsys, "storage", "verify", "--dir", made.directory, "--node", 1).stdout
+    assert "all archives are sound" in here(capsys, *alone).stdout
+
+
+def test_where_retention_is_set_it_may_have_deleted_the_first_segment(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    made = without_its_start(tmp_path, "log.retention.metadata.bytes=1000000")
+    assert NO_START not in here(capsys, "storage", "verify", "--dir", made.directory, "--node", 1).stdout
+    assert "node 1: all archives are sound" in here(capsys, *words(made)).stdout
 
 
 def test_what_no_node_has_is_given_up_at_a_word(

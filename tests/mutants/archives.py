@@ -14,6 +14,7 @@ HOLES: Final = "tests/snapshots/test_archive_holes.py::"
 NAMED_HOLES: Final = (
     "tests/cli/test_archive_repair.py::test_changed_holes_are_named_by_verify_repair_and_the_scrub"
 )
+STARTLESS: Final = "tests/cli/test_archive_repair.py::"
 
 ARCHIVES: Final = (
     Mutant(
@@ -111,7 +112,7 @@ ARCHIVES: Final = (
         "archive-verified-for-any-cluster",
         "the archive of another cluster is damage",
         "cli/storage_verify.py",
-        "ArchiveReader(folder, owner=archive_owner(read_identity(home).cluster_id, log))",
+        "ArchiveReader(folder, owner=owner)",
         "ArchiveReader(folder)",
         ("tests/cli/test_storage_verify.py::test_the_archive_of_another_cluster_is_damage",),
     ),
@@ -336,5 +337,32 @@ ARCHIVES: Final = (
         "    if not content or (not is_all",
         "    if (not is_all",
         (REPAIR + "test_of_a_segment_that_is_gone_all_is_taken_or_nothing",),
+    ),
+    Mutant(
+        "archive-start-of-any-offset",
+        "an archive that no retention cuts begins at offset 0, or behind a named hole",
+        "snapshots/archive_repair.py",
+        "    expected = LOG_START if is_kept else None\n",
+        "    expected = None\n",
+        (
+            STARTLESS + "test_an_archive_whose_first_segment_is_gone_gets_it_back",
+            STARTLESS + "test_a_start_that_no_node_has_becomes_a_named_hole",
+        ),
+    ),
+    Mutant(
+        "archive-start-unverified",
+        "storage verify says of an archive that it lacks its first segments",
+        "cli/storage_verify.py",
+        "    is_whole = reader.start == LOG_START or",
+        "    is_whole = True or",
+        (STARTLESS + "test_an_archive_whose_first_segment_is_gone_gets_it_back",),
+    ),
+    Mutant(
+        "archive-start-deleted-is-lost",
+        "what retention deleted is not lost",
+        "settings/config.py",
+        "        return self.archive_retention_bytes is None if",
+        "        return True if",
+        (STARTLESS + "test_where_retention_is_set_it_may_have_deleted_the_first_segment",),
     ),
 )
