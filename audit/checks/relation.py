@@ -14,9 +14,13 @@ _READS: Final = re.compile(r"\b(?:FROM|JOIN)\s+([a-z_]+)")
 
 
 class Text(NamedTuple):
-    """A relation that is a SELECT over others."""
+    """A relation that is a SELECT over others.
+
+    is_selection    it is most rows of one relation: to keep it would be to keep these twice.
+    """
 
     sql: str
+    is_selection: bool = False
 
     @property
     def reads(self) -> frozenset[str]:

@@ -46,7 +46,7 @@ COPY_EVENTS: Final = Text(
     )
 )
 
-CANONICAL: Final = Text("SELECT * FROM log_copies_judged WHERE kind = 'batch'")
+CANONICAL: Final = Text("SELECT * FROM log_copies_judged WHERE kind = 'batch'", is_selection=True)
 """Rows of every log, each offset once; flags say what is out of the ordinary."""
 
 LOGS: Final = Text("SELECT * FROM log_copies_judged WHERE kind = 'log'")
@@ -87,7 +87,7 @@ STORY_EVENTS: Final = Text(
     )
 )
 
-TURNS: Final = Text("SELECT * FROM turns_judged WHERE kind = 'turn'")
+TURNS: Final = Text("SELECT * FROM turns_judged WHERE kind = 'turn'", is_selection=True)
 
 OUTCOMES: Final = Text("""
     SELECT o.*, o.part.topic AS part_topic, o.part.partition AS part_partition FROM (

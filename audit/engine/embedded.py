@@ -84,8 +84,8 @@ class EmbeddedEngine:
         """Implements ``Engine.define``."""
         self._make(name, "TABLE" if is_kept else "VIEW", sql)
 
-    def walk(self, name: str, walk: Walk, source: str) -> None:
-        """Implements ``Engine.walk``."""
+    def walk(self, name: str, walk: Walk, source: str, *, is_kept: bool) -> None:
+        """Implements ``Engine.walk``: always kept, for its rows come out of Python once."""
         cursor = self._connection.cursor()
         try:
             reader = cursor.sql(sorted_text(walk, source)).to_arrow_reader(BATCH_ROWS)

@@ -66,8 +66,11 @@ class Engine(Workers, Protocol):
     def define(self, name: str, sql: str, *, is_kept: bool) -> None:
         """Name what a SELECT gives: computed once if it ``is_kept``, else by each that reads it."""
 
-    def walk(self, name: str, walk: Walk, source: str) -> None:
-        """Name what ``walk`` makes of the relation ``source``, which has the columns of ``walk.source``."""
+    def walk(self, name: str, walk: Walk, source: str, *, is_kept: bool) -> None:
+        """Name what ``walk`` makes of the relation ``source``, which has the columns of ``walk.source``.
+
+        is_kept  as of ``define``; an engine may keep it all the same.
+        """
 
     def rows(self, sql: str) -> list[Row]:
         """What a SELECT gives, in this process: for few rows."""

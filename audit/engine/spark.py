@@ -4,6 +4,8 @@ Spread      a walk's keys say what is one stream: rows are partitioned by them, 
 Kept        a relation is computed when it is defined (``localCheckpoint``): what reads it is a plan of its
             own, and
             small. Without that the plans of later texts contain those of the earlier ones many times over.
+Known       a kept relation of few rows becomes a part of the plans that read it: Spark joins it without a
+            shuffle, and what joins one without rows is no part of a plan at all.
 Dialect     Spark quotes names with backticks, and calls ``unnest`` ``explode``.
 """
 
@@ -18,6 +20,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from fencepost.audit.engine.protocol import Done, Row, Stored, Task
 from fencepost.audit.source.connect import is_connect, settings_of
@@ -25,6 +28,9 @@ from fencepost.audit.walks.walk import Walk
 
 FEW_ROWS_MAX: Final = 300_000
 """In all tables together. Above, compiled code is faster than what it takes to compile it."""
+
+KNOWN_ROWS_MAX: Final = 1_000
+"""A kept relation of no more rows is a part of plans: Spark sends them to its tasks with each."""
 
 _LOOK_ROWS: Final = 10_000  # in as many partitions as Spark thinks right
 
@@ -97,7 +103,7 @@ class SparkEngine:
 
     def register(self, name: str, rows: pa.Table) -> None:
         """Implements ``Engine.register``."""
-        self._view(name, self.session.createDataFrame(rows) if rows.num_rows else self._empty(rows.schema))
+        self._view(name, self._known(rows, from_arrow_schema(rows.schema)))
 
     def scan(self, name: str, schema: pa.Schema, stored: Sequence[Stored]) -> None:
         """Implements ``Engine.scan``."""
@@ -119,9 +125,9 @@ class SparkEngine:
     def define(self, name: str, sql: str, *, is_kept: bool) -> None:
         """Implements ``Engine.define``."""
         frame = self.session.sql(dialect(sql))
-        self._view(name, frame.localCheckpoint() if is_kept else frame)
+        self._view(name, self._kept(frame) if is_kept else frame)
 
-    def walk(self, name: str, walk: Walk, source: str) -> None:
+    def walk(self, name: str, walk: Walk, source: str, *, is_kept: bool) -> None:
         """Implements ``Engine.walk``."""
         result = from_arrow_schema(walk.result)
         walked = (
@@ -131,7 +137,7 @@ class SparkEngine:
             .sortWithinPartitions(*walk.keys, *walk.order)
             .mapInArrow(partial(_walked, walk), result)
         )
-        self._view(name, walked.localCheckpoint())
+        self._view(name, self._kept(walked) if is_kept else walked)
 
     def rows(self, sql: str) -> list[Row]:
         """Implements ``Engine.rows``."""
@@ -148,7 +154,19 @@ class SparkEngine:
         self._names.clear()
 
     def _empty(self, schema: pa.Schema) -> DataFrame:
-        return self.session.createDataFrame([], from_arrow_schema(schema))
+        return self._known(schema.empty_table(), from_arrow_schema(schema))
+
+    def _known(self, rows: pa.Table, schema: StructType) -> DataFrame:
+        """Rows that are a part of every plan that reads them."""
+        if rows.num_rows:
+            return self.session.createDataFrame(rows, schema)
+        return self.session.createDataFrame([], schema).limit(0)  # without it Spark runs a job to see that
+
+    def _kept(self, frame: DataFrame) -> DataFrame:
+        """The rows of ``frame``, computed now."""
+        computed = frame.localCheckpoint()
+        few = computed.limit(KNOWN_ROWS_MAX + 1).toArrow()
+        return computed if few.num_rows > KNOWN_ROWS_MAX else self._known(few, computed.schema)
 
     def _dealt(self, tasks: Sequence[Any]) -> DataFrame:
         """A row for each task, in a partition of its own: out of one partition rows are dealt out in turn."""

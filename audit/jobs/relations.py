@@ -47,10 +47,11 @@ class Relations:
         for each in sorted(relation.reads - {name}):
             self.make(each)
         self._show(name.replace("_", " "))
+        is_kept = self._readers[name] > 1
         if isinstance(relation, Text):
-            self.engine.define(name, relation.sql, is_kept=self._readers[name] > 1)
+            self.engine.define(name, relation.sql, is_kept=is_kept and not relation.is_selection)
         else:
-            self.engine.walk(name, relation.walk, relation.source)
+            self.engine.walk(name, relation.walk, relation.source, is_kept=is_kept)
         self._made.add(name)
 
     def _require(self, sql: str) -> None:

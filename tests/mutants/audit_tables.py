@@ -88,6 +88,14 @@ AUDIT_TABLES: Final = (
         (DEEP + "test_a_tail_that_was_read_without_it_is_read_anew",),
     ),
     Mutant(
+        "known-rows-cut",
+        "a kept relation of Spark's is known whole, or is not a part of plans",
+        "audit/engine/spark.py",
+        "computed.limit(KNOWN_ROWS_MAX + 1)",
+        "computed.limit(KNOWN_ROWS_MAX)",
+        ("tests/audit/spark/checks/test_known.py::test_a_kept_relation_has_all_its_rows[one-more]",),
+    ),
+    Mutant(
         "spark-starts-in-silence",
         "the time that Spark's start takes is shown while it takes it",
         "audit/jobs/session.py",
