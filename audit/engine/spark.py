@@ -4,6 +4,7 @@ Spread      a walk's keys say what is one stream: rows are partitioned by them, 
 Kept        a relation is computed when it is defined (``localCheckpoint``): what reads it is a plan of its
             own, and
             small. Without that the plans of later texts contain those of the earlier ones many times over.
+            Its rows lie on disk: in memory they would take most of a heap, and be read a few times.
 Known       a kept relation of few rows becomes a part of the plans that read it: Spark joins it without a
             shuffle, and what joins one without rows is no part of a plan at all.
 Dialect     Spark quotes names with backticks, and calls ``unnest`` ``explode``.
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -164,7 +166,7 @@ class SparkEngine:
 
     def _kept(self, frame: DataFrame) -> DataFrame:
         """The rows of ``frame``, computed now."""
-        computed = frame.localCheckpoint()
+        computed = frame.localCheckpoint(storageLevel=StorageLevel.DISK_ONLY)
         few = computed.limit(KNOWN_ROWS_MAX + 1).toArrow()
         return computed if few.num_rows > KNOWN_ROWS_MAX else self._known(few, computed.schema)
 
