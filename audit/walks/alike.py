@@ -4,6 +4,7 @@ Place       of several findings at one batch the first of ``_FIRST`` is the caus
 Others      of findings of one kind that one fault makes, the first is the cause of the others.
 """
 
+import itertools
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -37,6 +38,7 @@ def join(findings: list[Found]) -> None:
     _by_repetition(findings)
     _by_block(findings)
     _by_producer(findings)
+    _by_transaction(findings)
     _by_index(findings)
     _by_end(findings)
     _by_directory(findings)
@@ -213,6 +215,21 @@ def _by_producer(findings: list[Found]) -> None:
             begins = {**other, "offset": other["since_offset"]}  # the batch before, which may be the one
             if is_anothers and (is_between(other, row) or is_between(begins, row)):
                 row["cause"] = other["id"]
+                break
+
+
+def _by_transaction(findings: list[Found]) -> None:
+    """A transaction that another producer's id was given lacks its data, and a marker in that partition: of
+    transactions of one epoch it is the last one that seems to lack it."""
+    ends = [row for row in findings if name_of(row) in ("markers.without_transaction", "markers.double")]
+    gaps = [row for row in findings if name_of(row) == "sequences.gap" and row["cause"] is None]
+    for row in findings:
+        if name_of(row) != "markers.missing" or row["cause"] is not None:
+            continue
+        own = [gap for gap in gaps if same("topic", "partition", "producer_id", "producer_epoch")(gap, row)]
+        for gap, end in itertools.product(own, ends):
+            if end["producer_id"] != row["producer_id"] and end["cause"] is None and is_between(end, gap):
+                row["cause"] = gap["cause"] = end["id"]
                 break
 
 

@@ -150,6 +150,16 @@ def _ends_it(cause: Found, row: Found) -> bool:
     )
 
 
+def _is_ended_by(cause: Found, row: Found) -> bool:
+    """The marker that is missing is there as another producer's, whose coordinator had another epoch."""
+    return bool(cause["producer_id"] != row["producer_id"]) and _ends_it(row, cause)
+
+
+def _elsewhere(cause: Found, row: Found) -> bool:
+    """A marker that is in another partition has its index entry there."""
+    return alike.same("producer_id")(cause, row) and not alike.same("topic", "partition")(cause, row)
+
+
 def _again(cause: Found, row: Found) -> bool:
     """What a batch that is there already was followed by is there again, too."""
     return _PARTITION_AND_PRODUCER(cause, row) and alike.is_between(cause, row)
@@ -241,6 +251,7 @@ _LINKS: Final = (
           ("markers.without_transaction", "markers.double", "hanging.orphan"),
           _again),
     _Rule(("markers.without_transaction", "markers.double"), ("markers.missing",), _ends_it),
+    _Rule(("markers.missing",), ("epochs.coordinator",), _is_ended_by),
     _Rule(("markers.control_type", "markers.control_bit"), ("markers", "sequences"), _PARTITION_AND_PRODUCER),
     _Rule(("sequences.none",), ("sequences.gap",), alike.is_between),
     _Rule(("markers.early", "markers.exchanged"), ("sequences", "fencing", "epochs"),
@@ -261,6 +272,7 @@ _LINKS: Final = (
           lambda cause, row: cause["topic"] == STATES_TOPIC
           and cause["partition"] == row.get("coordinator_partition")),
     _Rule(("replicas.short",), ("markers.missing",), alike.same("topic", "partition")),
+    _Rule(("integrity.unreadable",), ("replicas.short",), alike.same("path")),
     _Rule(("states.missing", "states.forgotten"), ("markers", "hanging", "fencing"),
           alike.same("transactional_id")),
     _Rule(("markers.early", "markers.exchanged", "markers.wrong_outcome", "markers.missing", "markers.double",
@@ -297,6 +309,7 @@ _LINKS: Final = (
            "markers.double", "markers.early", "markers.missing", "markers.without_transaction",
            "markers.epoch", "epochs.regressed", "fencing.zombie"),
           _BESIDE, alike.same("topic", "partition")),
+    _Rule(("markers.missing",), ("integrity.index",), _elsewhere),
 )  # fmt: skip
 """In this order; a finding that has a cause keeps it."""
 

@@ -49,6 +49,50 @@ def test_a_marker_that_is_missing_may_be_there_as_another_producers() -> None:
     assert [row["cause"] for row in grouped([missing, later])] == [None, None]
 
 
+def test_a_marker_of_another_producer_may_be_odd_for_its_coordinators_epoch_alone() -> None:
+    at: Row = {"topic": "orders", "partition": 0}
+    missing = found("markers", "missing", "a", **at, offset=5, end_offset=20, producer_id=4, producer_epoch=1)
+    odd = found("epochs", "coordinator", "b", **at, offset=9, producer_id=7, producer_epoch=0)
+    assert [row["cause"] for row in grouped([odd, missing])] == [None, missing["id"]]
+    for other in (
+        {"offset": 21},
+        {"topic": "payments"},
+        {"producer_id": 4, "producer_epoch": 1, "topic": "payments"},
+    ):
+        assert [row["cause"] for row in grouped([odd | other, missing])] == [None, None], other
+
+
+def test_a_transaction_of_another_producer_lacks_its_data_and_its_marker() -> None:
+    """Which of several transactions of one epoch lacks a marker, their times alone say."""
+    at: Row = {"topic": "orders", "partition": 0}
+    of: Row = {"producer_id": 4, "producer_epoch": 1}
+    gap = found("sequences", "gap", "a", **at, **of, offset=12, since_offset=3)
+    missing = found("markers", "missing", "b", **at, **of, since_offset=15)
+    stray = found("markers", "without_transaction", "c", **at, offset=9, producer_id=7, producer_epoch=0)
+    rows = {row["id"]: row["cause"] for row in grouped([gap, missing, stray])}
+    assert rows == {stray["id"]: None, gap["id"]: stray["id"], missing["id"]: stray["id"]}
+    for other in ({"offset": 2}, {"offset": 13}, {"producer_id": 4}):
+        causes = {row["id"]: row["cause"] for row in grouped([gap, missing, stray | other])}
+        assert causes[missing["id"]] is None, other
+
+
+def test_a_file_of_another_name_ends_below_what_its_broker_had_committed() -> None:
+    at: Row = {"topic": "orders", "partition": 0, "node": 1}
+    short = found("replicas", "short", "a", **at, path="p/5.log", offset=4)
+    misnamed = found("integrity", "unreadable", "b", **at, path="p/5.log", position=0, offset=4)
+    assert [row["cause"] for row in grouped([short, misnamed])] == [None, misnamed["id"]]
+    other = misnamed | {"path": "p/0.log"}
+    assert [row["cause"] for row in grouped([short, other])] == [None, None]
+
+
+def test_a_marker_in_another_partition_has_its_entry_there() -> None:
+    missing = found("markers", "missing", "a", topic="orders", partition=0, offset=5, producer_id=4)
+    entry = found("integrity", "index", "b", topic="payments", partition=1, path="p", position=0, offset=9,
+                  producer_id=4)  # fmt: skip
+    assert [row["cause"] for row in grouped([entry, missing])] == [None, missing["id"]]
+    assert [row["cause"] for row in grouped([entry | {"producer_id": 5}, missing])] == [None, None]
+
+
 def test_two_batches_that_have_changed_places_are_one_finding() -> None:
     at: Row = {"topic": "orders", "partition": 0, "producer_id": 4}
     gap = found("sequences", "gap", "a", **at, offset=9, end_offset=12)
