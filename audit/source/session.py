@@ -5,6 +5,9 @@ Never       is anything overridden that spark-submit or PYSPARK_SUBMIT_ARGS have
             to spark-submit's flags.
 Loopback    with a local master the driver listens on 127.0.0.1 only. The UI is off: where it is switched
             on, Spark binds it to SPARK_LOCAL_IP, or else to every address.
+Small       the JVM of a local master that nothing else has settings for compiles quickly and collects with
+            one thread: an audit is over before C2's code pays for its compilation, and the workers need the
+            cores. Its heap is no larger than its tasks need.
 Workers     run this interpreter unless PYSPARK_PYTHON names another: Spark's default is the ``python3`` of
             PATH, which has no pyarrow. They find fencepost as this process does: installed, or through the
             PYTHONPATH that both inherit. Their folder is not searched for modules.
@@ -36,6 +39,11 @@ _LOCAL: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
 }
 
+_QUICK: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+HEAP_MB_MIN: Final = 512
+HEAP_MB_MAX: Final = 1_024  # Spark's own default
+HEAP_MB_PER_CORE: Final = 128  # a task's sort buffers, pages of Parquet and of a shuffle
+
 _LOG4J: Final = """\
 # Written by fencepost audit: warnings to stderr, and silence about what is so on every laptop.
 rootLogger.level = warn
@@ -64,7 +72,7 @@ def session(
     """The running session, or a new one named ``app``: until its ``stop()`` or the end of this process.
 
     master    e.g. "local[2]"; None: what spark-submit or the environment say, else every core here.
-    memory    of the driver's JVM, e.g. "2g"; None: the same. Of no effect once a JVM runs.
+    memory    of the driver's JVM, e.g. "2g"; None: the same, else ``heap``. Of no effect once a JVM runs.
     settings  further ``spark.*`` properties, where nothing else has set them.
     Raises    java.NoJava; PySparkRuntimeError if the JVM does not start (its own words are on stderr).
 
@@ -105,5 +113,15 @@ def _launch(chosen: Mapping[str, str | None]) -> None:
         if not {"SPARK_CONF_DIR", "SPARK_HOME"} & os.environ.keys():  # else there may be defaults to respect
             conf.set("spark.ui.showConsoleProgress", "false")  # a Python shell's JVM would show one
             log4j = java.keep("log4j2.properties", _LOG4J, 0o644)
-            conf.set("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={log4j.as_uri()}")
+            is_local = (chosen["spark.master"] or "local").startswith("local")
+            options = f"-Dlog4j2.configurationFile={log4j.as_uri()}"
+            if is_local and "PYSPARK_SUBMIT_ARGS" not in os.environ:
+                options = f"{options} {_QUICK}"
+                conf.setIfMissing("spark.driver.memory", heap(len(os.sched_getaffinity(0))))
+            conf.set("spark.driver.extraJavaOptions", options)
     SparkContext._ensure_initialized(conf=conf)
+
+
+def heap(cores: int) -> str:
+    """Of a JVM whose tasks run on so many cores, as Spark writes it."""
+    return f"{min(max(cores * HEAP_MB_PER_CORE, HEAP_MB_MIN), HEAP_MB_MAX)}m"

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 import fencepost.audit.source.datasource
 from fencepost.audit.jobs.choice import SPARK
 from fencepost.audit.jobs.session import opened
+from fencepost.audit.source.session import heap
 from tests.modules import FOLDERS, LOADED_TWICE
 
 pytestmark = pytest.mark.slow
@@ -28,6 +29,26 @@ pytestmark = pytest.mark.slow
 )
 def test_setting(spark: SparkSession, key: str, value: str) -> None:
     assert spark.sparkContext.getConf().get(key) == value
+
+
+def test_its_jvm_compiles_quickly_and_collects_with_one_thread(spark: SparkSession) -> None:
+    options = spark.sparkContext.getConf().get("spark.driver.extraJavaOptions")
+    assert options is not None
+    assert {"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"} <= set(options.split())
+
+
+@pytest.mark.parametrize(
+    ("cores", "size"),
+    [
+        pytest.param(1, "512m", id="one-core"),
+        pytest.param(4, "512m", id="the-most-with-the-smallest-heap"),
+        pytest.param(5, "640m", id="one-more"),
+        pytest.param(8, "1024m", id="the-largest-heap"),
+        pytest.param(64, "1024m", id="many-cores"),
+    ],
+)
+def test_a_heap_is_as_large_as_the_tasks_that_run_at_once_need(cores: int, size: str) -> None:
+    assert heap(cores) == size
 
 
 def test_its_start_and_its_end_are_shown_with_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
