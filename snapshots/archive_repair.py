@@ -2,7 +2,8 @@
 
 Proof    committed batches do not differ between nodes. Where the segment was summed, what is put in its place
          has that very sum; else each batch of the other archive is checked as its readers check it, and they
-         reach from where the segment begins to where the next one does.
+         reach from where the segment begins to where the next one does. A sum that is right though batches
+         under it are not is no proof: a start sums what it finds, and no checksum covers a leader epoch.
 Order    the damaged file is linked to ``<name>.damaged``; the new one, flushed, takes its name. Killed at any
          line: the one or the other is there.
 Given up is what no one has: the file is set aside as ``<name>.damaged``, and its offsets are a named hole.
@@ -16,7 +17,7 @@ from typing import Final, NamedTuple
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset
 from fencepost.snapshots.checksums import Content, Owner, SegmentSums, read_content, sums_path, write_content
-from fencepost.snapshots.file_sums import NOT_SUMMED
+from fencepost.snapshots.file_sums import NOT_SUMMED, Summed
 from fencepost.snapshots.flushes import replace_file, sync_path, write_flushed
 from fencepost.snapshots.segments import (
     HOLES_FILE,
@@ -98,7 +99,8 @@ def _content(peer: Path, wrong: Wrong, owner: Owner) -> bytes | None:
     summed, size = NOT_SUMMED, 0  # what was summed may go beyond where the next segment begins
     if wrong.segment is not None:
         said = read_content(sums_path(wrong.segment.path), wrong.first)
-        summed = said.sums.batches if said.owner == owner else NOT_SUMMED  # else they are of a file put there
+        is_proof = said.owner == owner and not _is_of_what_is_wrong(wrong.segment, said.sums.batches)
+        summed = said.sums.batches if is_proof else NOT_SUMMED  # another owner's is of a file put there
         size = max(summed.size, wrong.segment.path.stat().st_size)
     content, at = bytearray(), wrong.first
     whole: int | None = None  # how many bytes of it belong there
@@ -119,6 +121,10 @@ def _content(peer: Path, wrong: Wrong, owner: Owner) -> bytes | None:
     if not content or (not is_all and NOT_SUMMED.followed_by(content) != summed):
         return None  # what was summed may end before a hole
     return bytes(content[:whole])
+
+
+def _is_of_what_is_wrong(segment: Segment, summed: Summed) -> bool:
+    return unlike_written(segment) is None and sound_part(segment)[1] < summed.size
 
 
 def _put(directory: Path, wrong: Wrong, content: bytes, owner: Owner) -> None:

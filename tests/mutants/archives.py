@@ -152,8 +152,8 @@ ARCHIVES: Final = (
         "archive-repair-of-another-cluster",
         "the sums of a file of another cluster say nothing of what was there",
         "snapshots/archive_repair.py",
-        "said.sums.batches if said.owner == owner else NOT_SUMMED",
-        "said.sums.batches",
+        "is_proof = said.owner == owner and not",
+        "is_proof = not",
         (REPAIR + "test_a_segment_of_another_cluster_gives_way_to_the_own_one",),
     ),
     Mutant(
@@ -364,5 +364,13 @@ ARCHIVES: Final = (
         "        return self.archive_retention_bytes is None if",
         "        return True if",
         (STARTLESS + "test_where_retention_is_set_it_may_have_deleted_the_first_segment",),
+    ),
+    Mutant(
+        "archive-sum-of-what-is-wrong-is-proof",
+        "the sum of a segment that is as it was summed, and wrong, proves nothing",
+        "snapshots/archive_repair.py",
+        " and not _is_of_what_is_wrong(wrong.segment, said.sums.batches)\n",
+        "\n",
+        (REPAIR + "test_an_epoch_that_changed_before_it_was_summed_is_taken_from_another_node",),
     ),
 )

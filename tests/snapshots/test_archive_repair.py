@@ -10,7 +10,8 @@ from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Log, Offset
 from fencepost.snapshots.archive_repair import give_up, take, wrong_segments
 from fencepost.snapshots.archive_scrub import scrub_segment
-from fencepost.snapshots.checksums import load_sums
+from fencepost.snapshots.checksums import Content, SegmentSums, load_sums, write_content
+from fencepost.snapshots.file_sums import NOT_SUMMED
 from fencepost.snapshots.segments import Hole, archive_owner, list_segments, load_holes
 from tests.snapshots.archives import BATCH_BYTES, batch, flip, segment
 from tests.snapshots.test_archive_sums import CLUSTER, COUNT, EPOCHS, SUMS, read, reopened, written, wrong
@@ -72,6 +73,23 @@ def test_a_changed_segment_is_taken_from_another_node(
     assert repaired(own, peer) == []
     flip(path, EPOCH_OF_LAST)
     assert wrong(own) is not None, "it is summed now"
+
+
+@table("base", [0, 3, 6, 9])
+def test_an_epoch_that_changed_before_it_was_summed_is_taken_from_another_node(
+    tmp_path_factory: pytest.TempPathFactory, base: int
+) -> None:
+    own, peer = pair(tmp_path_factory.mktemp("nodes"))
+    path = segment(own, base)
+    before = path.read_bytes()
+    flip(path, LEADER_EPOCH_AT + 3)
+    sums = SegmentSums(NOT_SUMMED.followed_by(path.read_bytes()), NOT_SUMMED, NOT_SUMMED, NOT_SUMMED)
+    write_content(path.with_suffix(SUMS), base, Content(sums, OWNER), durable=False)
+    (found,) = wrong_segments(folder(own), OWNER)
+    assert "follows one of epoch" in found.reason
+    assert repaired(own, peer) == [True]
+    assert path.read_bytes() == before
+    assert wrong(own) is None
 
 
 def test_a_segment_that_is_gone_is_taken_from_another_node(tmp_path: Path) -> None:
