@@ -25,6 +25,8 @@ TABLES: Final = (b"meta", b"image", b"journal", b"sums")
 OF_A_VALUE: Final = ("bit", "bit", "gone", "another's")
 OF_THE_JOURNAL: Final = (*OF_A_VALUE, "end", "end")  # one that is gone would hardly ever be the last
 END_ENTRIES_MAX: Final = 2
+BALLOT: Final = (b"raft.term", b"raft.vote")  # as the journal reads them; their copy is another value
+BALLOT_SHARE: Final = 0.5  # of the flips in meta: a changed vote shows only where it is less than it was
 
 
 def flip(directory: Path, rng: random.Random, tables: tuple[bytes, ...] = TABLES) -> str | None:
@@ -39,7 +41,8 @@ def flip(directory: Path, rng: random.Random, tables: tuple[bytes, ...] = TABLES
             keys = [bytes(key) for key in txn.cursor().iternext(keys=True, values=False)]
             if not keys:
                 return None
-            key = rng.choice(keys)
+            ballot = [key for key in keys if key in BALLOT] if table == b"meta" else []
+            key = rng.choice(ballot if ballot and rng.random() < BALLOT_SHARE else keys)
             value = bytes(txn.get(key) or b"")
             kind = rng.choice(OF_THE_JOURNAL if table == b"journal" else OF_A_VALUE)
             if kind == "gone":
