@@ -4,7 +4,8 @@ Usual       a decision has its coordinator's time, a marker that of its partitio
             whose clocks may be seconds apart. By how much shows in the pairs themselves; of several ways to
             read them the right one is that in which most pairs agree on it.
 Doubt       where two ways agree as well, the one with fewer faults; then the one whose clocks agree; then
-            the one in which fewer transactions have data that was written after they were decided.
+            the one in which fewer transactions have data that was written after they were decided; then the
+            one whose markers are nearer to what is usual.
 """
 
 from collections.abc import Sequence
@@ -43,16 +44,18 @@ def read(sides: Sides) -> tuple[list[Step], Clocks]:
     return steps, Clocks(_apart(marker_ms), _apart(median_high(data_ms) if data_ms else 0))
 
 
-def _rank(sides: Sides, steps: Sequence[Step]) -> tuple[int, int, bool, int]:
+def _rank(sides: Sides, steps: Sequence[Step]) -> tuple[int, int, bool, int, int]:
     lags = _lags(sides, steps)
     usual = _usual(lags)
-    agreeing = sum(abs(each - usual) <= SKEW_MS for each in lags)
+    apart = [abs(each - usual) for each in lags]
+    agreeing = sum(each <= SKEW_MS for each in apart)
     later = sum(
         align.is_written_later(sides.outcomes[step.outcome], sides.turns[step.turn], _apart(usual))
         for step in steps
         if step.what == align.SAME and step.outcome is not None and step.turn is not None
     )
-    return -agreeing, sum(step.what not in _SOUND for step in steps), _apart(usual) != 0, later
+    faults = sum(step.what not in _SOUND for step in steps)
+    return -agreeing, faults, _apart(usual) != 0, later, sum(min(each, SKEW_MS) for each in apart)
 
 
 def _lags(sides: Sides, steps: Sequence[Step]) -> list[int]:

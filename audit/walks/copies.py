@@ -98,12 +98,12 @@ class _Merge:
         chosen, flags = self._chosen(rows)
         kept = rows if len(chosen) == rows.num_rows else rows.take(pa.array(chosen))
         flags |= self._unbroken.look(kept, flags)
-        flags |= self._elected(kept)
+        flags |= self._elected(kept, flags)
         self._pass_ends(kept, flags)
         yield self._shaped(kept, flags)
         yield from batch_of(self._taken(), COPIES_RESULT)
 
-    def _elected(self, rows: pa.RecordBatch) -> Flags:
+    def _elected(self, rows: pa.RecordBatch, said: Flags) -> Flags:
         """What an election left out, if it was unclean or may have been, stood before its leader's batches.
 
         Before the first offset that is kept none is looked for. A topic that no record says was created may
@@ -120,7 +120,7 @@ class _Merge:
             if unclean:
                 self._unbroken.cut(place, max(log.unclean[each] for each in unclean))
             elif log.is_unseen_between(before, own) if before >= 0 else place == 0 <= log.unseen:
-                self._unbroken.cut(place, self._unbroken.first_ms(rows.slice(at)))
+                self._unbroken.cut(place, self._unbroken.first_ms(rows.slice(at), said[at:]))
             else:
                 continue
             flags[at] |= FLAG_AFTER_UNREAD

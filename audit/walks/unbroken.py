@@ -69,8 +69,8 @@ class Unbroken:
             return more
         base = rows.column("place").to_numpy().astype(np.int64)
         ends = rows.column("last_offset").fill_null(-1).to_numpy().astype(np.int64) + 1
-        server_ms = self._times(rows)
-        self._date(self.first_ms(rows))
+        server_ms = self._times(rows, flags)
+        self._date(self.first_ms(rows, flags))
         before = np.concatenate(([self._server_ms], np.maximum.accumulate(server_ms)[:-1]))
         before = np.maximum(before, self._server_ms)
         if self._first is None:
@@ -102,9 +102,9 @@ class Unbroken:
         self._cuts.append((offset, by_ms))
         self._break(offset, -1 if by_ms is None else by_ms)
 
-    def first_ms(self, rows: pa.RecordBatch) -> int | None:
+    def first_ms(self, rows: pa.RecordBatch, flags: Flags) -> int | None:
         """The first time that a server wrote into rows; None: it is in none."""
-        times = self._times(rows)
+        times = self._times(rows, flags)
         return next(iter(times[times >= 0].tolist()), None)
 
     def _date(self, by_ms: int | None) -> None:
@@ -158,9 +158,10 @@ class Unbroken:
         is_reached = any(copy.is_stopped and copy.end >= end for copy in copies)
         return is_reached and self._log.replicas <= {copy.node for copy in copies}
 
-    def _times(self, rows: pa.RecordBatch) -> Ints:
+    def _times(self, rows: pa.RecordBatch, flags: Flags) -> Ints:
         times: Ints = rows.column("max_timestamp_ms").fill_null(-1).to_numpy().astype(np.int64)
-        times = np.where(rows.column("place").to_numpy() < self._known_end, times, -1)
+        is_sound = (flags & FLAG_OPAQUE) == 0
+        times = np.where((rows.column("place").to_numpy() < self._known_end) & is_sound, times, -1)
         if self._where["topic"] in _OWN_CLOCK:
             return times
         attributes = rows.column("attributes").fill_null(0).to_numpy()

@@ -282,4 +282,20 @@ AUDIT_ALIGN: Final = (
         "",
         (CAUSES + "test_a_marker_in_another_partition_has_its_entry_there",),
     ),
+    Mutant(
+        "a-marker-far-from-its-decision-as-good",
+        "of two ways to pair the one counts whose markers are nearer to what is usual",
+        "audit/walks/clocks.py",
+        ", sum(min(each, SKEW_MS) for each in apart)\n",
+        ", 0\n",
+        ("tests/audit/walks/test_pairs.py::test_the_marker_that_fits_its_decision_best_is_the_last_ones",),
+    ),
+    Mutant(
+        "the-time-of-a-batch-that-cannot-be-read",
+        "a batch with a wrong checksum says no time",
+        "audit/walks/unbroken.py",
+        " & is_sound, times, -1)",
+        ", times, -1)",
+        ("tests/audit/walks/test_one_copy.py::test_a_batch_with_a_wrong_checksum_says_no_time",),
+    ),
 )

@@ -123,8 +123,8 @@ AUDIT_PRODUCERS: Final = (
         "audit-ways-of-data-that-is-later-are-alike",
         "of two ways that are as good the one without data from after its decision",
         "audit/walks/clocks.py",
-        "_apart(usual) != 0, later\n",
-        "_apart(usual) != 0, 0\n",
+        "_apart(usual) != 0, later, ",
+        "_apart(usual) != 0, 0, ",
         (LATER + "[2000]",),
     ),
 )

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.audit.walks.copies import Directory, judged
+from tests.audit.walks.copies import Directory, judged, log_of
 from tests.audit.walks.feed import said
 
 Made = list[Directory]
@@ -229,3 +229,12 @@ def a_segment_in_the_middle_ends_in_a_torn_batch() -> Made:
 def test_what_is_found_in_a_copy(name: str, sizes: tuple[int, ...]) -> None:
     make, expected = CASES[name]
     assert said(judged(*make(), sizes=sizes)) == expected
+
+
+def test_a_batch_with_a_wrong_checksum_says_no_time() -> None:
+    """Nothing else seems to be open for hours."""
+    directory = Directory().fill(4, attributes=0x20)
+    row = directory.batches[2]
+    row |= {"fault": "crc", "reason": "the checksum is wrong"}
+    row["max_timestamp_ms"] += 2**25
+    assert log_of(judged(directory))["at_ms"] == directory.batches[3]["max_timestamp_ms"]

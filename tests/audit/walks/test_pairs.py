@@ -363,6 +363,21 @@ def the_partition_was_not_read() -> Cluster:
     return cluster
 
 
+def test_the_marker_that_fits_its_decision_best_is_the_last_ones() -> None:
+    """Each marker is written 150 ms after its decision, and each decision 600 ms after the one before."""
+    cluster = Cluster()
+    for _ in range(5):
+        cluster.begin()
+        marker = cluster.end()
+        assert marker is not None
+        marker["max_timestamp_ms"] -= 850
+        cluster.later(-4400)
+    cluster.log.squeeze_out(cluster.markers()[3])
+    (found,) = [row for row in paired(cluster) if row["kind"] == "finding"]
+    decided = [row["offset"] for row in cluster.states.rows if row["state"] == "PrepareCommit"][3]
+    assert f"(offset {decided} of the coordinator's log" in found["detail"]
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_found_in_a_partition_and_its_coordinators_log(name: str) -> None:
     make, expected = CASES[name]
