@@ -244,7 +244,7 @@ PLANTED: Final = (
         "snapshots/snapshot.py",
         "        if (actual, found) != (size, sha256):\n",
         "        if False:\n",
-        ("bad node", "mixed"),
+        ("bad node",),
     ),
     Planted(
         "campaigns-without-a-vote",
