@@ -116,7 +116,6 @@ def _launch(chosen: Mapping[str, str | None]) -> None:
             is_local = (chosen["spark.master"] or "local").startswith("local")
             options = f"-Dlog4j2.configurationFile={log4j.as_uri()}"
             if is_local and "PYSPARK_SUBMIT_ARGS" not in os.environ:
-                os.environ.setdefault("MALLOC_ARENA_MAX", "2")  # glibc keeps several for each core
                 options = f"{options} {_QUICK}"
                 conf.setIfMissing("spark.driver.memory", heap(len(os.sched_getaffinity(0))))
             conf.set("spark.driver.extraJavaOptions", options)

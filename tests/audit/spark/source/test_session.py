@@ -91,15 +91,6 @@ def test_workers_run_this_interpreter(spark: SparkSession) -> None:
     assert spark.sparkContext.range(2).map(interpreter).distinct().collect() == [sys.executable]
 
 
-def test_workers_have_two_arenas_of_memory(spark: SparkSession) -> None:
-    def arenas(_: int) -> str | None:
-        import os
-
-        return os.environ.get("MALLOC_ARENA_MAX")
-
-    assert spark.sparkContext.range(2).map(arenas).distinct().collect() == ["2"]
-
-
 def test_workers_have_this_fencepost_under_one_name(spark: SparkSession) -> None:
     """And the folders are not where a worker looks for modules."""
 
