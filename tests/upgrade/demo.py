@@ -24,6 +24,7 @@ from tests.upgrade.world import (
     OLD_BROKER_FIRST,
     Askers,
     OldBrokers,
+    blocks_in_log,
     first_of_new_era,
     make_kafkas_znodes,
     nodes_own_blocks,
@@ -116,13 +117,13 @@ def _upgrade(home: Path, servers: Ensemble) -> bool:
 
         _tell(8, "The checker: every block that anyone was ever given")
         is_refused = all(status == EXHAUSTED_STATUS for status in statuses.values())
-        return _check(fence, old.blocks(), askers.blocks, nodes_own_blocks(nodes)) and is_refused
+        return _check(fence, old.blocks(), askers.blocks, nodes) and is_refused
 
 
-def _check(fence: dict[str, int], old: list[Block], asked: list[Block], own: list[Block]) -> bool:
-    end = fence["block_end"]
+def _check(fence: dict[str, int], old: list[Block], asked: list[Block], nodes: Nodes) -> bool:
+    end, own = fence["block_end"], nodes_own_blocks(nodes)
     at_fence = [block for block in old + asked + own if block.last == end]
-    first = first_of_new_era(end, old, asked, own)
+    first = first_of_new_era(end, blocks_in_log(nodes), asked)
     found = overlaps([*old, *asked, *own])
     late = [block for block in old if block.last > end]
     click.echo(f"   old brokers, from ZooKeeper     {len(old):>7} blocks")

@@ -22,6 +22,7 @@ from tests.harness.nodes import Nodes
 from tests.upgrade.world import (
     Askers,
     OldBrokers,
+    blocks_in_log,
     first_of_new_era,
     make_kafkas_znodes,
     nodes_own_blocks,
@@ -37,11 +38,12 @@ KILL_SECONDS = 300.0  # for all of them
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of it. ``given``: every block that anyone was told is his."""
+    """What came of it. ``given``: every block that anyone was told is his; ``logged``: those of our log."""
 
     block_end: int
     old: list[Block]
     asked: list[Block]
+    logged: list[Block]
     own: list[Block]
     statuses: dict[int, int]
     leader_kills: int
@@ -62,7 +64,7 @@ class Outcome:
             for broker, status in self.statuses.items()
             if status != EXHAUSTED_STATUS
         ]
-        first = first_of_new_era(self.block_end, self.asked, self.own)
+        first = first_of_new_era(self.block_end, self.logged, self.asked)
         if first != self.block_end + 1:
             found.append(f"the new era begins at {first}, the fenced block ends at {self.block_end}")
         return found
@@ -168,6 +170,7 @@ def upgrade_under_fire(
                 block_end=fence["block_end"],
                 old=old.blocks(),
                 asked=asking.blocks,
+                logged=blocks_in_log(nodes),
                 own=nodes_own_blocks(nodes),
                 statuses=statuses,
                 leader_kills=killer.ours,

@@ -17,6 +17,7 @@ from tests.upgrade.world import (
     CLUSTER_ID,
     Askers,
     OldBrokers,
+    blocks_in_log,
     first_of_new_era,
     make_kafkas_znodes,
     nodes_own_blocks,
@@ -86,7 +87,7 @@ def test_every_phase_in_order_and_twice_with_old_brokers_at_full_speed(
         own = nodes_own_blocks(nodes)
         assert require_no_overlap(old.blocks(), askers.blocks, own) > 0
         end = after["fence"]["block_end"]
-        assert first_of_new_era(end, askers.blocks, own) == end + 1
+        assert first_of_new_era(end, blocks_in_log(nodes), askers.blocks) == end + 1
         assert all(block.last <= end for block in old.blocks())
 
 

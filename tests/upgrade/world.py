@@ -187,15 +187,19 @@ class Askers:
         return await client.call(BROKER_REGISTRATION, request, timeout_s=ASK_SECONDS)
 
 
-def nodes_own_blocks(nodes: Nodes) -> list[Block]:
-    """What the log gave to the nodes' own brokers."""
-    own = {BrokerId(node_id) for node_id in nodes.node_ids}
+def blocks_in_log(nodes: Nodes) -> list[Block]:
+    """What the log gave to brokers, oldest first: also what a leader that died did not answer with."""
     found = []
     for item in producer_id_history([nodes.home(node_id) for node_id in nodes.node_ids]):
-        if isinstance(item, Allocation) and item.broker_id in own:
+        if isinstance(item, Allocation) and item.broker_id >= 0:
             assert item.first is not None, f"a block without a start: {item}"
             found.append(Block(item.broker_id, item.first, item.end - 1, 0))
     return found
+
+
+def nodes_own_blocks(nodes: Nodes) -> list[Block]:
+    """What the log gave to the nodes' own brokers."""
+    return [each for each in blocks_in_log(nodes) if each.broker in nodes.node_ids]
 
 
 def require_no_overlap(*given: Sequence[Block]) -> int:
@@ -206,9 +210,16 @@ def require_no_overlap(*given: Sequence[Block]) -> int:
     return len(blocks)
 
 
-def first_of_new_era(block_end: int, *given: Sequence[Block]) -> int:
-    """The first id above the fence that anybody was given."""
-    return min(block.first for some in given for block in some if block.first > block_end)
+def first_of_new_era(block_end: int, logged: Sequence[Block], asked: Sequence[Block]) -> int:
+    """The first id above the fence that the log gave. Fails if a broker has a block that the log has not.
+
+    An archive may lack the last ones for a moment.
+    """
+    given = {(each.first, each.last) for each in logged if each.first > block_end}
+    end = max(given, default=(0, 0))[0]
+    strange = {(each.first, each.last) for each in asked if block_end < each.first <= end} - given
+    assert not strange, f"not in the log: {sorted(strange)[:5]}"
+    return min(given)[0]
 
 
 def znode(servers: Ensemble, chroot: str = "") -> tuple[bytes | None, int]:
