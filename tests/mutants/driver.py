@@ -91,6 +91,14 @@ DRIVER: Final = (
         (DRIVEN + "test_requests_that_wait_for_company_are_proposed_without_a_periodic_tick",),
     ),
     Mutant(
+        "two-entries-in-flight",
+        "control records are an entry of their own, and nothing is proposed beside it",
+        "quorum/proposer.py",
+        "controls)),), overlay, [])\n        return True\n",
+        "controls)),), overlay, [])\n        return False\n",
+        ("tests/quorum/test_proposer.py::test_control_records_are_an_entry_of_their_own_before_what_waits",),
+    ),
+    Mutant(
         "linger-turn-lost",
         "the last request that is waited for takes a turn",
         "quorum/proposer.py",

@@ -386,6 +386,10 @@ def test_reports_in_one_message_are_bounded(rig: Rig) -> None:
     reports = rig.take(1, 3, AppendEntries).reports
     assert len(reports) == REPORTS_MAX
     assert (1, last, b"d" * 16) in reports
+    for version in (last + 1, last + 2):
+        rig[1].watch._heard_of(NodeId(1), version, b"d" * 16)
+    rig.heartbeat(1)
+    assert [v for node, v, _ in rig.take(1, 3, AppendEntries).reports if node == 1] == [last + 1, last + 2]
     rig.heartbeat(1)
     rig.deliver(1, 3)
     ack = rig.take(3, 1, Ack)

@@ -296,6 +296,7 @@ def test_garbage_closes_its_own_connection_and_disturbs_nobody(garbage: bytes) -
             two.links.send(ONE, encode(TimeoutNow(7)))
             await until(lambda: one.messages == [(TWO, TimeoutNow(7))])
             assert len(one.log) == 1, "said once"
+            assert "no handshake within" not in str(one.log), "it is closed at once"
 
     run(story)
 

@@ -89,3 +89,22 @@ def test_a_peer_that_was_seen_is_dialled_once_without_a_pause(monkeypatch: pytes
 
     asyncio.run(asyncio.wait_for(story(), 10))
     assert seen == [False, False, False]
+
+
+def test_a_peer_that_is_not_there_is_dialled_again_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    dialled: list[None] = []
+
+    async def refused(*_: object) -> None:
+        dialled.append(None)
+        await asyncio.sleep(0)
+        raise ConnectionRefusedError
+
+    async def story() -> None:
+        async with running(Node(ONE, {ONE: free_port(), TWO: free_port()})):
+            for _ in range(100):
+                await asyncio.sleep(0)
+
+    monkeypatch.setattr(fencepost.quorum.links, "dial", refused)
+    monkeypatch.setattr(fencepost.quorum.links, "RETRY_S", (600.0, 600.0))
+    asyncio.run(asyncio.wait_for(story(), 10))
+    assert len(dialled) == 1

@@ -14,6 +14,7 @@ from fencepost.quorum.linger import Linger
 from fencepost.quorum.messages import AppendEntries, NewerTerm
 from fencepost.quorum.proposer import OUTCOME_WAIT_S, PATIENCE_S
 from fencepost.quorum.raft_log import FOLLOWER
+from fencepost.records.control import LeaderChange
 from fencepost.records.invariant import InvariantViolation
 from fencepost.records.types import NodeId
 from tests.quorum.clients import Answers
@@ -36,6 +37,18 @@ def test_requests_that_wait_are_decided_together_each_on_the_one_before(three: R
     assert three[1].journal.last_index == last + 1, "one entry for the three"
 
 
+def test_control_records_are_an_entry_of_their_own_before_what_waits(three: Rig) -> None:
+    waits = three.allocate(1)
+    sound = LeaderChange(leader_id=NodeId(1))
+    assert three[1].proposer.submit_control(lambda _image: (sound,))
+    last = three[1].journal.last_index
+    three.turn(1)
+    assert three[1].journal.last_index == last + 1, "one entry in flight"
+    three.flow()
+    assert waits.codes == ["[0, 1000)"]
+    assert three[1].journal.last_index == last + 2
+
+
 def test_an_entry_holds_so_many_decisions_and_no_more(three: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fencepost.quorum.draft, "DECISIONS_MAX", 2)
     last = three[1].journal.last_index
@@ -44,6 +57,16 @@ def test_an_entry_holds_so_many_decisions_and_no_more(three: Rig, monkeypatch: p
     three.flow()
     assert [a.codes for a in answers] == [[f"[{n * 1000}, {n * 1000 + 1000})"] for n in range(5)]
     assert three[1].journal.last_index == last + 3
+
+
+def test_an_hour_of_a_leadership_has_as_many_milliseconds(
+    three: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proposer = three[1].proposer
+    began_ms = proposer.now_ms()
+    clock = proposer._clock
+    monkeypatch.setattr(proposer, "_clock", lambda: clock() + 3600)
+    assert abs(proposer.now_ms() - began_ms - 3_600_000) <= 1
 
 
 # -- deferrable ------------------------------------------------------------------------------------------
