@@ -81,7 +81,10 @@ def test_a_node_whose_image_is_bad_sends_no_more_of_a_snapshot(behind: Rig) -> N
     begun(behind)
     chunk = behind.take(1, 3, SnapshotChunk)
     sender = behind[1].snapshotter
+    damaged = sender.root / f"{0:020}-{0:010}"
+    damaged.mkdir()  # without a manifest: nothing says of which version it is
     sender.distrust(-1)
+    assert snapshot.listed(sender.root) == []
     behind.frames.clear()
     assert (sender._transfers, sender._needed) == ({}, {})
     ack = SnapshotAck(behind[1].raft.term, chunk.name, chunk.file, 0, "", installed=False)

@@ -80,7 +80,7 @@ PLANTED: Final = (
         "snapshots/store.py",
         "                if seal.meta.get(name, meta.get(name)) != meta.get(name):\n",
         "                if False:\n",
-        STORE,
+        ("flips",),
     ),
     Planted(
         "damaged-rows-stay",
