@@ -233,6 +233,8 @@ class Trial:
         deadline = time.monotonic() + 40
         while len(seen.acknowledged) < before + 3:
             assert time.monotonic() < deadline, f"no record is taken again by node {victim}"
+            if self.nodes.node(victim).status() == "dead":  # it was about to end when it was looked at
+                self.start(victim)
             self.produced(topic, seen, 3, WAIT_S)
         self.given_out(victim)
 
