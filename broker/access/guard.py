@@ -85,7 +85,10 @@ def at_once(guard: Guard, is_allowed: Sure = nothing_sure) -> Guard:
 
 
 def once_known(guard: Guard) -> Guard:
-    """Where the ACLs are not here yet the request is parked, and decided when they are."""
+    """Where the ACLs are not here yet the request is parked, and decided when they are.
+
+    What fails then has no connection around it any more: that is closed here.
+    """
 
     def of_request(
         door: Door, endpoint: Endpoint[Any, Any], request: Any, context: Context, reply: Reply[Any]
@@ -95,6 +98,9 @@ def once_known(guard: Guard) -> Guard:
                 guard(door, endpoint, request, context, reply)
             except ApiError as refusal:
                 reply(refusal)
+            except Exception as error:  # re-raised: the client finds out before the loop's handler has it
+                reply.close(f"a request that waited for the ACLs failed: {error!r}")
+                raise
 
         if not door.is_parked(context, decide):
             guard(door, endpoint, request, context, reply)

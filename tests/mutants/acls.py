@@ -9,6 +9,7 @@ from tests.mutants.trail import TRAIL_MUTANTS
 BOOK: Final = "tests/controller/test_acl_book.py::"
 NEEDS: Final = "tests/broker/access/test_needs.py::"
 PARTS: Final = "tests/broker/access/test_parts.py::"
+PARKED: Final = "tests/broker/access/test_parked.py::"
 SERVER: Final = "tests/coordinator/test_acl_server.py::"
 GROUP_PARTS: Final = "tests/broker/access/test_group_parts.py::"
 EXPLAINED: Final = "tests/broker/access/test_explanations.py::"
@@ -217,7 +218,15 @@ ACL_MUTANTS: Final = (
         "broker/access/needs.py",
         "    guard = once_known(guard)\n",
         "",
-        (PARTS + "test_a_request_that_comes_before_the_acls_is_decided_when_they_are_here",),
+        (PARKED + "test_a_request_that_comes_before_the_acls_is_decided_when_they_are_here",),
+    ),
+    Mutant(
+        "acl-parked-and-failed-without-an-end",
+        "a client whose parked request fails finds out",
+        "broker/access/guard.py",
+        '                reply.close(f"a request that waited for the ACLs failed: {error!r}")\n',
+        "",
+        (PARKED + "test_a_parked_request_that_fails_leaves_no_client_without_an_end",),
     ),
     Mutant(
         "acl-parked-for-ever",

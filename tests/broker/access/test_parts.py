@@ -341,27 +341,6 @@ def test_without_acls_super_users_alone_are_served() -> None:
     assert door.changes == -1
 
 
-@pytest.mark.parametrize("is_known", [True, False])
-@pytest.mark.parametrize("key", [1, 3, 19])  # decided at once where it is sure; shown in the answer; audited
-def test_a_request_that_comes_before_the_acls_is_decided_when_they_are_here(key: int, is_known: bool) -> None:
-    """Or refused with what clients retry, where they do not come."""
-    request, response = {
-        1: (fetch(partition("orders")), fetched),
-        3: (Metadata(None), MetadataAnswer(cluster_id="c", topics=(TopicMetadata(name="orders"),))),
-        19: (CreateTopics((NewTopic("orders"),)), created),
-    }[key]
-    acls = [allow(each, T, "orders") for each in (OP.READ, OP.DESCRIBE, OP.CREATE)]
-    asked = ask(acls, key, request, response, is_known=False)
-    assert (asked.given, asked.outcome, len(asked.parked)) == ([], None, 1)
-    asked.is_known = is_known
-    asked.parked.pop()()
-    assert isinstance(asked.outcome, CoordinatorLoadInProgress) == (not is_known)
-    assert is_known == (asked.given != []) or key == 3  # all topics: what is shown is decided with the answer
-    root = ask(acls, key, request, response, is_known=False, principal=ROOT)
-    assert len(root.given) == 1
-    assert root.parked == []
-
-
 @pytest.mark.parametrize(
     ("peer", "host"), [("127.0.0.1:9092", "127.0.0.1"), ("[::1]:9092", "::1"), ("::1:9092", "::1")]
 )
