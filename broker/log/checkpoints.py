@@ -135,7 +135,7 @@ def load_topic_id(directory: Path) -> UUID | None:
     """
     path = directory / PARTITION_FILE
     try:
-        lines = dict(line.split(": ", 1) for line in path.read_text("ascii").splitlines() if line)
+        lines = dict(line.split(": ") for line in path.read_text("ascii").splitlines() if line)
         raw = base64.urlsafe_b64decode(lines["topic_id"] + "==")
         if lines["version"] != "0":
             raise CorruptData(f"{path}: version {lines['version']}, expected 0")

@@ -50,25 +50,28 @@ class Durability:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._owner: Owner | None = None
+        self._owner: Owner | None
         self._syncing = threading.Lock()  # one flush at a time
         self._lock = threading.Lock()  # guards the five below, which the owner and a flush share
-        self._unflushed: list[Path] = []  # segments; the last one is the active one
-        self._unflushed_indexes: set[Path] = set()
-        self._names_changed = True
-        self._snapshot_due: tuple[Offset, _Table, _Extents] | None = None
-        self._unsummed: set[Path] = set()  # segments, of whose files not all is summed
-        self._snapshots: list[Offset] = []
-        self._snapshot_bytes = 0  # appended since a snapshot was due
-        self._snapshot_batches = 0
+        self._unflushed: list[Path]  # segments; the last one is the active one
+        self._unflushed_indexes: set[Path]
+        self._names_changed: bool
+        self._snapshot_due: tuple[Offset, _Table, _Extents] | None
+        self._unsummed: set[Path]  # segments, of whose files not all is summed
+        self._snapshots: list[Offset]
+        self._snapshot_bytes: int  # appended since a snapshot was due
+        self._snapshot_batches: int
         self._sums_failure: OSError | None = None
         self._failed = False
         self._closed = False
-        self.written_end = Offset(0)
-        self.durable_end = Offset(0)
+        self.written_end: Offset
+        self.durable_end: Offset
 
     def begin(self, log: Recovered) -> None:
-        """The log was opened: only what lies before its recovery point is known to be on the disk."""
+        """The log was opened: only what lies before its recovery point is known to be on the disk.
+
+        Comes first, and again when the log was cut.
+        """
         self._owner = log.owner
         first = max(n for n, segment in enumerate(log.segments) if n == 0 or segment.base <= log.durable_end)
         active = log.segments[-1]

@@ -40,8 +40,8 @@ class IndexFile:
         self._entry = entry
         self._open_file = open_file
         self._descriptor = -1
-        self.count = 0
-        self.last: Entry | None = None
+        self.count: int
+        self.last: Entry | None
         self.sum = NOT_SUMMED  # of all entries, if of any: of those that were there only after ``cut``
         self.refresh()
 

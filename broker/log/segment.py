@@ -81,9 +81,9 @@ class Segment:
         self._first_ms: int | None = None  # of the first batch, once it was looked for
         self._is_ready = False  # all four files are open
         self._descriptor = -1
-        self._unindexed_bytes = 0  # since the last entry of the offset index
-        self._newest_offset = base  # last offset of the batch with the greatest time
-        self.max_timestamp_ms = NO_TIMESTAMP
+        self._unindexed_bytes: int  # since the last entry of the offset index
+        self._newest_offset: Offset  # last offset of the batch with the greatest time
+        self.max_timestamp_ms: int
         self.size = self.path.stat().st_size
         self.sum = NOT_SUMMED  # of the first batches; of those that were there see ``begin_sum``
         self.unchecked_end = 0  # what lies before this position is checked when it is read: unchecked.py

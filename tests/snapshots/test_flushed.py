@@ -1,9 +1,6 @@
 """What is flushed, and in which order: names in a directory are not flushed with the files that they name."""
 
-import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import structlog
@@ -19,36 +16,23 @@ from fencepost.snapshots.clean_shutdown import (
 )
 from fencepost.snapshots.store import Store
 from tests.controller.worlds import allocated
+from tests.disk_calls import watched
 from tests.snapshots.archives import ALL, batch, filled, opened
 
 LOG = Log.METADATA.directory
 
 
+class Watched(list[str]):
+    """What is done to files and directories, but to files of sums, which are not flushed."""
+
+    def append(self, call: str) -> None:
+        if ".checksums.tmp -> " not in call:
+            super().append(call)
+
+
 @pytest.fixture
 def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is done to files and directories, in order, by their names. Files of sums are not flushed."""
-    seen: list[str] = []
-
-    def watch(name: str, says: Callable[..., str]) -> None:
-        original = getattr(os, name)
-
-        def call(*words: Any, **named: Any) -> Any:
-            outcome = original(*words, **named)
-            said = says(*words)
-            if ".checksums.tmp -> " not in said:
-                seen.append(said)
-            return outcome
-
-        monkeypatch.setattr(os, name, call)
-
-    def flushed(descriptor: int) -> str:
-        return f"flush {Path(f'/proc/self/fd/{descriptor}').readlink().name}"
-
-    watch("fsync", flushed)
-    for rename in ("rename", "replace"):
-        watch(rename, lambda old, new: f"{Path(old).name} -> {Path(new).name}")
-    watch("unlink", lambda path: f"delete {Path(path).name}")
-    return seen
+    return watched(monkeypatch, Watched())
 
 
 def test_a_snapshot_is_flushed_before_it_has_its_name_and_its_name_after(

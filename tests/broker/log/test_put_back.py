@@ -9,9 +9,12 @@ from fencepost.broker.log.damage import Damage, DamagedLog
 from fencepost.broker.log.put_back import Changed, proven, put_back
 from fencepost.broker.log.repair import inspect
 from fencepost.broker.log.segment import Segment
-from fencepost.records.batch_layout import AT, CRC_AT, LEADER_EPOCH_AT, field
+from fencepost.records.batch import batch_header, stamp
+from fencepost.records.batch_layout import AT, CRC_AT, HEADER_BYTES, LEADER_EPOCH_AT, field
+from fencepost.records.filtered import empty_batch
 from fencepost.records.types import Offset, Term
-from fencepost.snapshots.checksums import SUFFIX
+from fencepost.snapshots.checksums import SUFFIX, Content, SegmentSums, sums_path, write_content
+from fencepost.snapshots.file_sums import NOT_SUMMED
 from tests.broker.log.builders import NOW_MS, batch, open_log
 from tests.broker.log.sums import everything, opened, scrub, segments
 from tests.broker.log.test_recovery import SMALL, transactions
@@ -142,3 +145,21 @@ def test_without_the_file_of_epochs_a_neighbour_says_which_it_was(tmp_path: Path
     damage = Damage(path, alike.position, len(raw), alike.base_offset, "of no epoch that is known")
     written = Changed(path, alike.position, "leader_epoch", alike.leader_epoch ^ 0x40, alike.leader_epoch)
     assert proven(damage, None) == written
+
+
+@table("name", FIELDS)
+def test_of_a_batch_of_a_header_alone(tmp_path: Path, name: str) -> None:
+    """A cleaner leaves one, for a producer's sequence."""
+    segment = Segment.create(tmp_path, Offset(0))
+    raw = b"".join(stamp(empty_batch(batch_header(batch(7, 0))), Offset(n), Term(0)) for n in range(3))
+    segment.append(raw)
+    sums = SegmentSums(segment.sum, *[NOT_SUMMED] * 3)
+    write_content(sums_path(segment.path), 0, Content(sums), durable=False)
+    at = HEADER_BYTES + AT[name]
+    flip(segment.path, at + field(name).size - 1, 0x04)
+    damage = Damage(segment.path, HEADER_BYTES, len(raw), Offset(1), "changed")
+    changed = proven(damage, None)
+    assert changed is not None
+    assert changed.field == name
+    put_back(changed)
+    assert segment.path.read_bytes() == raw

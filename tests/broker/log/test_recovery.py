@@ -10,9 +10,9 @@ from crc32c import crc32c
 
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.broker.log.repair import inspect
-from fencepost.broker.log.shapes import LogConfig
+from fencepost.broker.log.shapes import Aborted, LogConfig
 from fencepost.records.batch import iter_batches
-from fencepost.records.types import Term
+from fencepost.records.types import Offset, ProducerId, Term
 from tests.broker.log.builders import (
     NOW_MS,
     append,
@@ -235,6 +235,27 @@ def test_an_index_is_made_again_for_a_log_whose_start_is_gone(tmp_path: Path) ->
     min(log.directory.glob("*.txnindex")).unlink()
     again = reopen(tmp_path)
     assert contents(again) == before, "producer 9, whose record is gone, is in the newest snapshot only"
+
+
+def test_what_was_open_where_the_log_begins_is_in_an_index_that_is_made_again(tmp_path: Path) -> None:
+    """Of its producer no record is left but the marker: the snapshot there says that it had a transaction."""
+    log = open_log(tmp_path, SMALL)
+    append(log, batch(8, 0, transactional=True))
+    while len(log.scrubbable.segments()) == 1:
+        append(log, batch())
+    base = log.scrubbable.segments()[1].base
+    end_transaction(log, 8, committed=False)
+    log.flush()
+    while len(log.scrubbable.segments()) < 4:
+        append(log, batch())
+    log.flush()
+    log.first_kept = base
+    assert log.retain(NOW_MS) == 1
+    before = contents(log)
+    assert log.aborted(base, log.end) == (Aborted(ProducerId(8), Offset(0)),)
+    log.close()
+    min(log.directory.glob("*.txnindex")).unlink()
+    assert contents(reopen(tmp_path)) == before
 
 
 @table("content", [None, b"", b"0\n5\n1 2\n", b"1\n0\n", b"0\n2\n3 5\n2 9\n", b"\xff"])
