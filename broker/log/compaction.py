@@ -95,7 +95,7 @@ class LastOffsets:
 
     def is_last(self, key: bytes, offset: int) -> bool:
         """No known record of the key is later."""
-        return offset >= self._offsets.get(key if len(key) <= KEY_BYTES_MAX else sha256(key).digest(), -1)
+        return offset >= self._offsets.get(key if len(key) <= KEY_BYTES_MAX else sha256(key).digest(), offset)
 
 
 @dataclass(slots=True)

@@ -13,7 +13,6 @@ from fencepost.records.named_errors import naming
 
 LOCK_FILE: Final = ".lock"
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
-_BOOT_ID_BYTES: Final = 64
 
 
 class LogDirectoryInUse(OSError):
@@ -36,7 +35,7 @@ class LogDirectory:
                 f"{directory}: its logs are open in another process; stop that one first"
             ) from error
         self._boot_id = _boot_id()
-        written = os.pread(self._descriptor, _BOOT_ID_BYTES, 0).strip()
+        written = self._path.read_bytes().strip()
         self.machine_went_down = not self._boot_id or written != self._boot_id
         """Since a process had the logs open, or that is not known: what was not flushed may be lost."""
 

@@ -74,8 +74,8 @@ DAMAGE: Final = (
         "damage-boot-remembered-too-early",
         "a start that is killed while it recovers leaves the next one the same excuse",
         "broker/log/log_directory.py",
-        "        written = os.pread(self._descriptor, _BOOT_ID_BYTES, 0).strip()\n",
-        "        written = os.pread(self._descriptor, _BOOT_ID_BYTES, 0).strip()\n        self.remember()\n",
+        "        written = self._path.read_bytes().strip()\n",
+        "        written = self._path.read_bytes().strip()\n        self.remember()\n",
         (REMEMBERED,),
     ),
     Mutant(
