@@ -209,9 +209,6 @@ class Store:
 
     def abandon(self) -> None:
         """Lose what was not flushed and close: what a crash does (simulations, tests)."""
-        if self._txn is not None:
-            self._txn.abort()
-            self._txn = None
         self.dirty = False
         self.close()
 
@@ -220,7 +217,6 @@ class Store:
         self.commit()
         if self._txn is not None:
             self._txn.abort()
-            self._txn = None
         self.env.close()
         if self._lock_fd is not None:
             os.close(self._lock_fd)

@@ -169,10 +169,6 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
         "- MANIFEST_BYTES_MAX: Final = 64 * 1024\n+ MANIFEST_BYTES_MAX: Final = 65 * 1024",
     ): "the value of a bound",
     (
-        "snapshots/store.py",
-        "- self._txn = None\n+ pass",
-    ): "the store is closed then: aborting the transaction once more does nothing",
-    (
         "quorum/snapshotter.py",
         "- TAIL_BYTES: Final = 4 * 1024 * 1024\n+ TAIL_BYTES: Final = 4 * 1025 * 1024",
     ): "the value of a bound: a thousandth more of the journal is kept",

@@ -4,12 +4,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from fencepost.broker.log.cleanable import Dirt
+from fencepost.broker.log.cleaner import Group
+from fencepost.broker.log.producer_snapshot import snapshots_in
 from fencepost.broker.log.retention import count_past, is_expired, is_full, is_overdue, jitter_ms, waited_ms
 from fencepost.broker.log.shapes import NEVER, NO_TIMESTAMP, LogConfig
 from fencepost.records.batch import batch_header
 from fencepost.records.compression import GZIP, LZ4, SNAPPY, ZSTD
+from fencepost.records.invariant import InvariantViolation
 from fencepost.records.types import Offset
+from fencepost.snapshots.checksums import NOTHING
 from tests.broker.log.builders import NOW_MS, append, batch, filled, open_log
 from tests.together import table
 
@@ -157,6 +163,8 @@ def test_what_may_be_cleaned_and_what_not_yet(tmp_path: Path) -> None:
     newest_ms = log.scrubbable.segments()[1].max_timestamp_ms
     assert dirt(min_compaction_lag_ms=5, now_ms=newest_ms + 5).end == bases[2]
     assert dirt(min_compaction_lag_ms=5, now_ms=newest_ms + 4).end == bases[1]
+    assert dirt(min_compaction_lag_ms=1, now_ms=newest_ms).end == bases[1]
+    assert dirt(min_compaction_lag_ms=0, now_ms=0) == whole
     assert dirt(max_compaction_lag_ms=5, now_ms=NOW_MS + 5).overdue_ms == 0
     assert dirt(max_compaction_lag_ms=5, now_ms=NOW_MS + 9).overdue_ms == 4
     assert dirt(clean_end=bases[2]) == whole, "what says so may be another log's, which had the name"
@@ -171,9 +179,20 @@ def test_what_may_be_cleaned_and_what_not_yet(tmp_path: Path) -> None:
 def test_a_pass_knows_the_segments_before_its_end_and_those_behind(tmp_path: Path) -> None:
     log = filled(tmp_path, replace(CONFIG, segment_bytes=1_000, segment_ms=NEVER))
     bases = tuple(each.base for each in log.scrubbable.segments())
+    log.flush()
     dirty = log.cleanable.begin(Dirt(bases[1], bases[3], 0, 0, 0), log.config)
+    assert min(snapshots_in(log.directory)) >= bases[3]
     assert (dirty.bases, dirty.end, dirty.later) == (bases[:3], bases[3], bases[3:])
     assert (dirty.first_dirty, list(dirty.producers)) == (bases[1], [7])
+
+
+def test_segments_that_went_while_they_were_cleaned_are_not_replaced(tmp_path: Path) -> None:
+    log = filled(tmp_path, replace(CONFIG, segment_bytes=1_000, segment_ms=NEVER))
+    bases = tuple(each.base for each in log.scrubbable.segments())
+    for group in ((bases[0], bases[2]), (*bases, Offset(999))):
+        with pytest.raises(InvariantViolation, match="went while"):
+            log.cleanable.swap_in(Group(group, bases[3], NOTHING))
+    assert tuple(each.base for each in log.scrubbable.segments()) == bases
 
 
 def test_a_segment_is_full_by_bytes_by_indexes_or_by_age(tmp_path: Path) -> None:
