@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.broker.log.open_files import OPEN_FILES
+from fencepost.broker.log import open_files
+from fencepost.broker.log.open_files import OPEN_FILES, OpenFiles
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.broker.log.shapes import LogConfig
 from fencepost.records.types import Offset
@@ -187,3 +188,96 @@ def test_sockets_and_segments_leave_a_reserve(limit: int, reserve: int) -> None:
         assert segment_files_max() <= sockets_end()
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+class Files:
+    """A segment, as far as its files are concerned."""
+
+    def __init__(self, files: OpenFiles, folder: Path, name: str) -> None:
+        self.path = folder / name
+        self.descriptors: list[int] = []
+        self._files = files
+
+    def open(self) -> None:
+        self.descriptors.append(self._files.open(self, self.path, os.O_RDWR | os.O_CREAT))
+
+    def close(self) -> None:
+        while self.descriptors:
+            os.close(self.descriptors.pop())
+        self._files.closed(self)
+
+
+def test_the_one_that_was_opened_first_closes_for_one_too_many(tmp_path: Path) -> None:
+    files = OpenFiles(2)
+    segments = [Files(files, tmp_path, name) for name in "abcd"]
+    for segment in segments[:2]:
+        segment.open()
+    segments[0].open()  # another file of it: it is no one more
+    assert [len(each.descriptors) for each in segments] == [2, 1, 0, 0]
+    segments[2].open()
+    assert [len(each.descriptors) for each in segments] == [0, 1, 1, 0]
+    assert len(files) == 2
+    segments[3].open()
+    assert [len(each.descriptors) for each in segments] == [0, 0, 1, 1]
+    segments[2].close()
+    segments[0].open()
+    assert [len(each.descriptors) for each in segments] == [1, 0, 0, 1]
+    for segment in segments:
+        segment.close()
+    assert len(files) == 0
+
+
+def test_a_bound_that_is_not_given_is_the_limit_of_the_process(tmp_path: Path) -> None:
+    files = OpenFiles()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(open_files, "segment_files_max", lambda: 11)  # two segments of four files, and a half
+        segments = [Files(files, tmp_path, name) for name in "abc"]
+        for segment in segments:
+            segment.open()
+        assert len(files) == 2
+        patch.setattr(open_files, "segment_files_max", lambda: 3)
+        segments[0].open()
+        assert len(files) == 1, "one is always open"
+    for segment in segments:
+        segment.close()
+
+
+@table(("there", "left"), [(1, 0), (2, 1), (3, 1), (6, 4), (7, 4)])
+def test_a_quarter_of_them_closes_when_the_system_has_no_descriptor(
+    tmp_path: Path, there: int, left: int
+) -> None:
+    """And one more, the segment that is opened counted in, which stays."""
+    files = OpenFiles(100)
+    segments = [Files(files, tmp_path, str(number)) for number in range(there)]
+    for segment in segments:
+        segment.open()
+    wanted = Files(files, tmp_path, "wanted")
+    original, failures = os.open, iter([errno.EMFILE])
+
+    def failing(path: Path, flags: int, mode: int) -> int:
+        for number in failures:
+            raise OSError(number, "none left")
+        return original(path, flags, mode)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "open", failing)
+        wanted.open()
+    assert sum(len(each.descriptors) for each in segments) == left
+    assert len(wanted.descriptors) == 1
+    for segment in (*segments, wanted):
+        segment.close()
+
+
+@table("number", [errno.EMFILE, errno.EACCES])
+def test_an_error_that_closing_does_not_help_is_raised(tmp_path: Path, number: int) -> None:
+    files = OpenFiles(100)
+    wanted = Files(files, tmp_path, "wanted")
+
+    def failing(*_: object) -> int:
+        raise OSError(number, "no")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "open", failing)
+        with pytest.raises(OSError, match="no") as failed:
+            wanted.open()
+    assert failed.value.errno == number

@@ -13,14 +13,9 @@ from hypothesis import strategies as st
 from fencepost.broker.log.shapes import LogConfig
 from fencepost.broker.log.validation import (
     BATCHES_MAX,
-    OPENED_HERE_BYTES_MAX,
-    OPENED_SMALL_BYTES_MAX,
-    PACKED_HERE_BYTES_MAX,
     RECORDS_MAX,
     STEP_BYTES,
     Budget,
-    Checking,
-    Opening,
     check_produced,
     checking,
 )
@@ -332,56 +327,6 @@ def test_a_large_append_is_alone_in_its_slice() -> None:
     budget.steps = 100
     assert list(steps) == []
     assert budget.steps < 0
-
-
-def packed(body: bytes) -> bytes:
-    """A batch whose records are these bytes, for gzip."""
-    return resealed(patched(batch(), 21, I16.pack(1))[:HEADER_BYTES] + body)
-
-
-def open_all(steps: Checking, wanted: list[int]) -> None:
-    """Open what is to be opened elsewhere; ``wanted``: the bounds of what may come out."""
-    opening = next(steps)
-    while isinstance(opening, Opening):
-        wanted.append(opening.bytes_max)
-        try:
-            opened = opening.open()
-        except CorruptData as error:
-            opening = steps.throw(error)
-        else:
-            opening = steps.send(opened)
-
-
-@table(
-    ("body", "bytes_max"),
-    [
-        pytest.param(bytes(PACKED_HERE_BYTES_MAX), [], id="on the spot"),
-        pytest.param(
-            bytes(PACKED_HERE_BYTES_MAX + 1), [OPENED_SMALL_BYTES_MAX], id="too many bytes for that"
-        ),
-        pytest.param(
-            zlib.compress(bytes(OPENED_HERE_BYTES_MAX + 1), wbits=31),
-            [OPENED_SMALL_BYTES_MAX],
-            id="too many come out",
-        ),
-        pytest.param(
-            zlib.compress(bytes(OPENED_SMALL_BYTES_MAX + 1), wbits=31),
-            [OPENED_SMALL_BYTES_MAX, DECOMPRESSED_BYTES_MAX],
-            id="far too many come out",
-        ),
-    ],
-)
-def test_large_compressed_records_are_opened_elsewhere(body: bytes, bytes_max: list[int]) -> None:
-    """Those of no sense are refused where they are opened: all of them are here."""
-    budget = Budget(10_000)
-    wanted: list[int] = []
-    with pytest.raises(InvalidRecord):
-        open_all(checking(packed(body), CONFIG, NOW_MS, budget), wanted)
-    assert wanted == bytes_max
-    is_tried = len(body) <= PACKED_HERE_BYTES_MAX
-    assert (budget.steps < 10_000 - OPENED_HERE_BYTES_MAX // STEP_BYTES) == is_tried, (
-        "what it costs is counted"
-    )
 
 
 @CHECKS
