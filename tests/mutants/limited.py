@@ -1,13 +1,14 @@
 """Runs of pytest over broken code, which may never end, on a machine that may be busy with other things.
 
-Hangs    it took its CPU time, or a test has waited WAITED_S_MAX for nothing that this machine could give:
-         that is what the broken code does, and it has been noticed.
+Hangs    it took its CPU time, or one test took that of a test, or a test has waited WAITED_S_MAX for nothing
+         that this machine could give: that is what the broken code does, and it has been noticed.
 Ended    WALL_S_MAX went by, or something else ended the run: that says nothing of the code.
 Waited   the time in which no thread of the run and of what it started computed, or wanted to (Linux:
          ``schedstat``; elsewhere it is always 0). Time for which the machine kept it from computing is none.
 """
 
 import contextlib
+import math
 import os
 import signal
 import subprocess
@@ -46,9 +47,17 @@ class Ran(NamedTuple):
 
 
 def run_pytest(
-    copy: Path, words: Iterable[str], *, cpu_s_max: int, environment: Mapping[str, str] | None = None
+    copy: Path,
+    words: Iterable[str],
+    *,
+    cpu_s_max: int,
+    test_cpu_s_max: float = math.inf,
+    environment: Mapping[str, str] | None = None,
 ) -> Ran:
-    """Run pytest in a copy of the tree, in one process. Raises Hangs, Died, Ended."""
+    """Run pytest in a copy of the tree, in one process. Raises Hangs, Died, Ended.
+
+    test_cpu_s_max   of one test, in this process; elsewhere than on Linux there is no such bound.
+    """
     command = ["/bin/sh", "-c", f'ulimit -S -t {cpu_s_max} && exec "$@"', "sh"]
     command += [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0"]
     command += ["-o", f"faulthandler_timeout={WALL_S_MAX}"]  # of one test: of a busy machine, too
@@ -63,7 +72,7 @@ def run_pytest(
             stderr=errors,
         )
         try:
-            status = _await(process, lambda: os.fstat(printed.fileno()).st_size)
+            status = _await(process, lambda: os.fstat(printed.fileno()).st_size, test_cpu_s_max)
         finally:
             if process.poll() is None:
                 for pid in _family(process.pid):
@@ -80,29 +89,48 @@ def run_pytest(
     return Ran(status, *texts)
 
 
-def _await(process: subprocess.Popen[bytes], progress: Callable[[], int]) -> int:
+def _await(process: subprocess.Popen[bytes], progress: Callable[[], int], test_cpu_s_max: float) -> int:
     """Its exit status. Raises Hangs, Ended. ``progress`` is another number when one more test has ended."""
-    waited_s, before, seen_s = 0.0, dict[Path, float](), time.monotonic()
+    waited_s, before, seen_s = 0.0, dict[Path, _Used](), time.monotonic()
+    test_cpu_s = 0.0
     until_s, reached = seen_s + WALL_S_MAX, 0
     while True:
         try:
             return process.wait(POLLED_S)
         except subprocess.TimeoutExpired:
-            now_s, wanted = time.monotonic(), _wanted_s(process.pid)
-        computed_s = sum(seconds - before.get(thread, 0.0) for thread, seconds in wanted.items())
-        waited_s += max(0.0, now_s - seen_s - computed_s) if wanted else 0.0
-        before, seen_s = wanted, now_s
+            now_s, used = time.monotonic(), _used(process.pid)
+        since = [each.since(before.get(thread)) for thread, each in used.items()]
+        test_cpu_s += sum(each.computed_s for each in since if each.pid == process.pid)
+        wanted_s = sum(each.wanted_s for each in since)
+        waited_s += max(0.0, now_s - seen_s - wanted_s) if used else 0.0
+        before, seen_s = used, now_s
         if progress() != reached:
-            waited_s, reached = 0.0, progress()
+            waited_s, test_cpu_s, reached = 0.0, 0.0, progress()
+        if test_cpu_s > test_cpu_s_max:
+            raise Hangs(f"a test has computed for {test_cpu_s_max} s")
         if waited_s > WAITED_S_MAX:
             raise Hangs(f"a test has waited for {WAITED_S_MAX} s")
         if now_s > until_s:
             raise Ended(f"ended after {WALL_S_MAX} s, which says nothing")
 
 
-def _wanted_s(root: int) -> dict[Path, float]:
-    """Thread -> for how long it has computed or wanted to, of a process and all that it started."""
-    return {thread: seconds for pid in _family(root) for thread, seconds in _threads(pid)}
+class _Used(NamedTuple):
+    """For how long a thread of a process has computed, and computed or wanted to."""
+
+    pid: int
+    computed_s: float
+    wanted_s: float
+
+    def since(self, before: "_Used | None") -> "_Used":
+        """What has come to it."""
+        if before is None:
+            return self
+        return _Used(self.pid, self.computed_s - before.computed_s, self.wanted_s - before.wanted_s)
+
+
+def _used(root: int) -> dict[Path, _Used]:
+    """Of each thread of a process and all that it started."""
+    return {thread: used for pid in _family(root) for thread, used in _threads(pid)}
 
 
 def _family(root: int) -> set[int]:
@@ -124,10 +152,10 @@ def _parents() -> Iterator[tuple[int, int]]:
         yield int(path.parent.name), int(words[1])
 
 
-def _threads(pid: int) -> Iterator[tuple[Path, float]]:
+def _threads(pid: int) -> Iterator[tuple[Path, _Used]]:
     for path in (_PROC / str(pid) / "task").glob("*/schedstat"):
         try:
             computed_ns, kept_waiting_ns, _ = path.read_text().split()
         except (OSError, ValueError):
             continue
-        yield path, (int(computed_ns) + int(kept_waiting_ns)) / 1e9
+        yield path, _Used(pid, int(computed_ns) / 1e9, (int(computed_ns) + int(kept_waiting_ns)) / 1e9)

@@ -21,6 +21,16 @@ TEST = "tests/mutants/test_limited.py::test_a"
     ("test", "expected"),
     [
         pytest.param("while True: pass", pytest.raises(Hangs, match="5 s of CPU time"), id="computes"),
+        pytest.param(
+            "while True: [each for each in range(9)]",
+            pytest.raises(Hangs, match="a test has computed for 3 s"),
+            id="computes-in-one-test",
+        ),
+        pytest.param(
+            "busy(1)\n\n@pytest.mark.parametrize('n', range(3))\ndef test_b(n): busy(1)",
+            nullcontext(),
+            id="each-computes-a-little",
+        ),
         pytest.param("time.sleep(600)", pytest.raises(Hangs, match="waited for 3 s"), id="waits"),
         pytest.param(
             "time.sleep(2)\n\n@pytest.mark.parametrize('n', range(3))\ndef test_b(n): time.sleep(2)",
@@ -41,11 +51,15 @@ def test_what_does_not_end(
     for limit, seconds in (("WALL_S_MAX", 20), ("WAITED_S_MAX", 3), ("POLLED_S", 0.1)):
         monkeypatch.setattr(limited, limit, seconds)
     (tmp_path / "test_a.py").write_text(
-        f"import os, pytest, subprocess, sys, time\ndef test_a():\n    {test}\n"
+        "import os, pytest, subprocess, sys, time\n"
+        "def busy(seconds):\n    end = time.process_time() + seconds\n"
+        "    while time.process_time() < end: pass\n"
+        f"def test_a():\n    {test}\n"
     )
-    cpu_s_max = 5 if test == "while True: pass" else 600
+    cpu_s_max, test_cpu_s_max = (5, 600) if test == "while True: pass" else (600, 3)
+    words = ["-o", "faulthandler_timeout=0", "test_a.py"]
     with expected:
-        run_pytest(tmp_path, ["-o", "faulthandler_timeout=0", "test_a.py"], cpu_s_max=cpu_s_max)
+        run_pytest(tmp_path, words, cpu_s_max=cpu_s_max, test_cpu_s_max=test_cpu_s_max)
 
 
 def test_a_mutant_with_which_tests_hang_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,8 @@ Tests       of a changed file: its folder's, and those of what stands above it (
             them before the others. Which they are is in ``build/unguided/FOLDER.reached.json``, found once
             on the sound code: an old one is as good, if it gives another order.
 Ended       tests that something else ends, or the clock, say nothing: the next run tries again. What takes
-            CPU_S_MAX, however busy the machine is, hangs, and has been noticed (limited.py); so has what a
-            signal ends two times.
+            CPU_S_MAX, or TEST_CPU_S_MAX in one test, however busy the machine is, hangs, and has been noticed
+            (limited.py); so has what a signal ends two times.
 Resumed     each other outcome is a line of ``build/unguided/FOLDER-SEED.jsonl``: the command goes on behind
             them. A change whose file is another one now is tried again; with ``--again`` what survived is.
 Survivors   are holes in the tests, or changes that change nothing: a reader judges. Those that were judged
@@ -40,6 +40,7 @@ from tests.mutants.runner import ROOT, copied_tree, replaced
 
 STATE: Final = ROOT / "build" / "unguided"
 CPU_S_MAX: Final = 240  # of the tests of one change, which take a minute at most: more is a hang
+TEST_CPU_S_MAX: Final = 60  # of one of them, which take a few seconds
 ABOVE: Final = {
     "broker/log": ("tests/broker/test_partition_transactions.py", "tests/broker/test_fetch.py"),
     "controller": ("tests/quorum/test_proposer.py", "tests/simulation/test_transaction_storms.py"),
@@ -224,6 +225,7 @@ def _run(copy: Path, words: Iterable[str], environment: dict[str, str]) -> Ran:
         copy,
         ["-rfE", "-p", reached.__name__, "-m", "not slow", *words],
         cpu_s_max=CPU_S_MAX,
+        test_cpu_s_max=TEST_CPU_S_MAX,
         environment={"HYPOTHESIS_PROFILE": "check", **environment},
     )
 
