@@ -210,34 +210,3 @@ def test_a_segment_is_full_by_bytes_by_indexes_or_by_age(tmp_path: Path) -> None
 @table(("codec", "level"), [(None, None), (GZIP, 1), (LZ4, 2), (ZSTD, 3), (SNAPPY, None)])
 def test_the_level_of_a_codec(codec: int | None, level: int | None) -> None:
     assert LogConfig(codec=codec, gzip_level=1, lz4_level=2, zstd_level=3).level == level
-
-
-def test_settings_have_kafkas_defaults() -> None:
-    """Those of ServerConfigs and LogConfig; retention.ms and segment.ms are seven days."""
-    week_ms, day_ms = 604_800_000, 86_400_000
-    assert LogConfig() == LogConfig(
-        segment_bytes=1_073_741_824,
-        retention_ms=week_ms,
-        segment_ms=week_ms,
-        retention_bytes=-1,
-        delete=True,
-        compact=False,
-        delete_retention_ms=day_ms,
-        min_compaction_lag_ms=0,
-        max_compaction_lag_ms=9_223_372_036_854_775_807,
-        min_cleanable_dirty_ratio=0.5,
-        message_bytes_max=1_048_588,
-        index_interval_bytes=4_096,
-        index_bytes_max=10_485_760,
-        segment_jitter_ms=0,
-        flush_messages=9_223_372_036_854_775_807,
-        producer_expiration_ms=day_ms,
-        codec=None,
-        gzip_level=-1,
-        lz4_level=9,
-        zstd_level=3,
-        log_append_time=False,
-        timestamp_after_ms_max=3_600_000,
-        timestamp_before_ms_max=9_223_372_036_854_775_807,
-        verification=True,
-    )
