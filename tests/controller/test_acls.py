@@ -231,3 +231,22 @@ def test_the_records_of_a_snapshot_make_the_acls_again(view: Overlay) -> None:
         replay_record(again, record)
     assert kept(again) == kept(view)
     assert acls.state(again).count == 2
+
+
+@table(
+    ("field", "known"),
+    [
+        ("resource_type", {1, 2, 3, 4, 5, 6, 7}),
+        ("pattern_type", {1, 2, 3, 4}),
+        ("operation", {1, *range(2, 16)}),
+        ("permission", {1, 2, 3}),
+    ],
+)
+def test_a_filter_has_kafkas_numbers(field: str, known: set[int]) -> None:
+    for number in range(-1, 18):
+        wanted = AclFilter(**{field: number})  # type: ignore[arg-type]
+        if number in known:
+            acls.require_known(wanted)
+        else:
+            with pytest.raises(InvalidRequest, match="is unknown"):
+                acls.require_known(wanted)
