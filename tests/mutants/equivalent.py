@@ -37,19 +37,6 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
         "- if self._descriptor >= 0:\n+ if self._descriptor >= 1:",
     ): "descriptor 0 is standard input, which a node has open",
     (
-        "broker/log/open_files.py",
-        "- FILES_OF_A_SEGMENT: Final = 4\n+ FILES_OF_A_SEGMENT: Final = 5",
-    ): "the value of a bound: fewer segments are open at a time",
-    (
-        "broker/log/producer_state.py",
-        (
-            "- PRODUCERS_MAX: Final = 100_000  # known to one partition; past it those that wrote longest"
-            " ago are forgotten\n"
-            "+ PRODUCERS_MAX: Final = 100001  # known to one partition; past it those that wrote longest ago"
-            " are forgotten"
-        ),
-    ): "the value of a bound: tests play it with a smaller one",
-    (
         "broker/log/put_back.py",
         "- if placed.position >= damage.position:\n+ if placed.position > damage.position:",
     ): "the epoch that was found is tried, too: with it nothing is proven",
@@ -76,10 +63,6 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
         ),
     ): "there are three of each, by their types",
     (
-        "broker/log/shapes.py",
-        "- NEVER: Final = 2**63 - 1\n+ NEVER: Final = 3**63 - 1",
-    ): "the value of a bound: no time is behind either",
-    (
         "broker/log/unchecked.py",
         (
             "- in_place = base == expected < due_end and (epoch, magic) == (due, MAGIC) and delta >= 0\n"
@@ -105,10 +88,6 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
         ),
     ): "every log has the same entry 1, so no follower says that it needs it",
     (
-        "quorum/handshake.py",
-        "- HELLO_BYTES_MAX: Final = 4096\n+ HELLO_BYTES_MAX: Final = 4097",
-    ): "the value of a bound: a hello is much smaller, and one byte past it is refused",
-    (
         "quorum/image_watch.py",
         (
             "- if self._mark is None or self.snapshots.installing or peer != self._raft.leader_id:\n"
@@ -126,14 +105,6 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
         "quorum/image_watch.py",
         "- if found is None or found[0][:1] == NO_OP:\n+ if found is None or found[0][:2] == NO_OP:",
     ): "a no-op entry is that one byte",
-    (
-        "quorum/messages.py",
-        "- FRAME_BYTES_MAX: Final = 16 * 1024 * 1024\n+ FRAME_BYTES_MAX: Final = 16 * 1024 * 1025",
-    ): "the value of a bound",
-    (
-        "quorum/messages.py",
-        "- FRAME_BYTES_MAX: Final = 16 * 1024 * 1024\n+ FRAME_BYTES_MAX: Final = 16 * 1025 * 1024",
-    ): "the value of a bound",
     (
         "quorum/port.py",
         '- R_co = TypeVar("R_co", covariant=True)\n+ R_co = TypeVar("R_co", covariant=False)',
@@ -164,12 +135,47 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
             "+ self.sum = 1  # of the rows at or before it, as they are now"
         ),
     ): "the first step begins a pass, which sets it",
-    (
-        "snapshots/snapshot.py",
-        "- MANIFEST_BYTES_MAX: Final = 64 * 1024\n+ MANIFEST_BYTES_MAX: Final = 65 * 1024",
-    ): "the value of a bound",
-    (
-        "quorum/snapshotter.py",
-        "- TAIL_BYTES: Final = 4 * 1024 * 1024\n+ TAIL_BYTES: Final = 4 * 1025 * 1024",
-    ): "the value of a bound: a thousandth more of the journal is kept",
 }
+
+BOUNDS: Final[dict[str, tuple[str, ...]]] = {
+    "broker/log/aborted.py": ("BLOCK_ENTRIES",),
+    "broker/log/checkpoints.py": ("EPOCHS_MAX",),
+    "broker/log/cleaner.py": ("WRITE_BYTES",),
+    "broker/log/durability.py": ("SNAPSHOT_EVERY_BYTES", "SNAPSHOT_EVERY_BATCHES"),
+    "broker/log/epoch_check.py": ("LINES_MAX",),
+    "broker/log/index_file.py": ("_READ_ENTRIES",),
+    "broker/log/producer_state.py": ("VERIFICATIONS_MAX", "PRODUCERS_MAX", "PRODUCERS_FORGOTTEN"),
+    "broker/log/search.py": ("PLACES_MAX", "OPEN_SEGMENTS_MAX"),
+    "broker/log/segment.py": ("_WALK_BYTES",),
+    "broker/log/segment_sums.py": ("COMPARED_BYTES_MAX",),
+    "broker/log/unchecked.py": ("CHECKED_AT_ONCE_BYTES",),
+    "broker/log/validation.py": ("STEP_BYTES", "PACKED_HERE_BYTES_MAX", "OPENED_HERE_BYTES_MAX"),
+    "controller/acl_book.py": ("VERDICTS_MAX", "NAME_REMEMBERED_MAX"),
+    "controller/acls.py": ("CHANGES_KEPT",),
+    "controller/config_changes.py": ("CHANGES_PER_PART_MAX",),
+    "controller/groups/offset_expiry.py": ("DUE_MAX", "LOOKED_MAX", "TOPICS_LOOKED_MAX"),
+    "controller/groups/subscriptions.py": ("METADATA_CACHED_MAX",),
+    "controller/topic_creation.py": ("ROWS_PER_PART_MAX", "ID_ATTEMPTS_MAX"),
+    "controller/transactions/assignments.py": ("OWNERS_MAX",),
+    "controller/transactions/expiry.py": ("TIMEOUTS_MAX", "SKEWED_MAX", "EXPIRED_MAX"),
+    "quorum/journal.py": ("SLICE_MAX", "READ_TOGETHER", "COMPACTED_MAX"),
+    "quorum/linger.py": ("BATCH_TARGET", "RESTS_MAX"),
+    "quorum/messages.py": ("REPORTS_MAX", "EARLIER_MAX"),
+    "quorum/quarantine.py": ("REASON_CHARACTERS_MAX",),
+    "quorum/refusal_log.py": ("REASONS_MAX",),
+    "quorum/replica.py": ("TICKS_MAX", "ROWS_UNSAVED_MAX"),
+    "quorum/reports.py": ("REPORTS_MAX",),
+    "quorum/snapshot_receiver.py": ("SNAPSHOT_BYTES_MAX", "ROWS_PER_SLICE", "FLUSHED_TOGETHER"),
+    "quorum/snapshotter.py": ("TAIL_ENTRIES", "TAIL_BYTES"),
+    "snapshots/archive.py": ("SEGMENT_BYTES_MAX", "BUFFERED_BYTES_MAX"),
+    "snapshots/file_sums.py": ("_PIECE_BYTES",),
+    "snapshots/image.py": ("SCAN_PAGE_ROWS",),
+    "snapshots/reader.py": ("MAP_BYTES",),
+    "snapshots/scrub_pace.py": ("BYTES_PER_S", "SLICE_BYTES"),
+    "snapshots/segments.py": ("HOLES_MAX", "READ_AHEAD_BYTES"),
+    "snapshots/snapshot.py": ("_ROWS_PER_CHUNK", "_RECORDS_PER_BATCH"),
+    "snapshots/store.py": ("READERS_MAX",),
+}
+"""By file: constants that say how much is done, read or remembered at a time. A value beside the one that was
+chosen does the same; what happens at the bound has tests, which take the constant or play with a smaller one.
+No limit that a client meets, that a page names or that another node relies on is among them."""

@@ -10,10 +10,21 @@ from click.testing import CliRunner
 
 from tests.mutants import unguided
 from tests.mutants.changes import changes_of, line_of
+from tests.mutants.equivalent import BOUNDS, EQUIVALENT
 from tests.mutants.limited import Died, Ended, Hangs, Ran
 from tests.mutants.reached import Reached, function_at
 from tests.mutants.runner import ROOT
-from tests.mutants.unguided import Place, files_of_tests, known, near, reached_in, sample_of, tried
+from tests.mutants.unguided import (
+    Outcome,
+    Place,
+    equivalent,
+    files_of_tests,
+    known,
+    near,
+    reached_in,
+    sample_of,
+    tried,
+)
 from tests.together import table
 
 CASES = [
@@ -107,6 +118,33 @@ def test_the_tests_that_reach_a_change_are_near_it() -> None:
     ]
     changes = {change.line: near(found, Place("a/b.py", change), SOURCE) for change in changes_of(SOURCE)}
     assert changes == {2: ["one", "two"], 5: ["one"], 8: ["one", "two"], 11: ["two"]}
+
+
+@table(
+    ("file", "kind", "difference", "is_named"),
+    [
+        ("snapshots/store.py", "constant", ["- READERS_MAX: Final = 32", "+ READERS_MAX: Final = 33"], True),
+        ("snapshots/store.py", "removed", ["- READERS_MAX: Final = 32", "+ pass"], False),
+        ("snapshots/store.py", "constant", ["- x = READERS_MAX + 1", "+ x = READERS_MAX + 2"], False),
+        ("snapshots/image.py", "constant", ["- READERS_MAX: Final = 32", "+ READERS_MAX: Final = 33"], False),
+    ],
+)
+def test_the_value_of_a_bound_that_is_listed_is_equivalent(
+    file: str, kind: str, difference: list[str], is_named: bool
+) -> None:
+    found = equivalent(Outcome("", file, 1, kind, difference, None, 0.0))
+    assert found == ("the value of a bound" if is_named else None)
+
+
+def test_what_is_listed_as_equivalent_is_there() -> None:
+    for file, names in BOUNDS.items():
+        lines = (ROOT / file).read_text("utf-8").splitlines()
+        for name in names:
+            assert sum(line.startswith(f"{name}: Final = ") for line in lines) == 1, f"{file}: {name}"
+    for file, difference in EQUIVALENT:
+        lines = [line.strip() for line in (ROOT / file).read_text("utf-8").splitlines()]
+        for line in difference.splitlines():
+            assert not line.startswith("- ") or line[2:] in lines, f"{file}: {line}"
 
 
 @pytest.mark.slow

@@ -33,7 +33,7 @@ import pytest
 from tests.modules import FOLDERS
 from tests.mutants import reached
 from tests.mutants.changes import Change, changes_of, line_of
-from tests.mutants.equivalent import EQUIVALENT
+from tests.mutants.equivalent import BOUNDS, EQUIVALENT
 from tests.mutants.limited import Died, Ended, Hangs, Ran, run_pytest
 from tests.mutants.reached import CHOOSE, FOLDER, LEFT_OUT, RECORD, Reached, function_at
 from tests.mutants.runner import ROOT, copied_tree, replaced
@@ -259,6 +259,11 @@ def said(outcome: Outcome) -> str:
 
 def equivalent(outcome: Outcome) -> str | None:
     """Why a change that survived changes nothing that anyone could notice; None: no one has judged so."""
+    names = BOUNDS.get(outcome.file, ())
+    if outcome.kind == "constant" and outcome.difference[0].startswith(
+        tuple(f"- {name}: Final = " for name in names)
+    ):
+        return "the value of a bound"
     return EQUIVALENT.get((outcome.file, "\n".join(outcome.difference)))
 
 

@@ -230,11 +230,11 @@ def test_the_one_that_was_opened_first_closes_for_one_too_many(tmp_path: Path) -
 def test_a_bound_that_is_not_given_is_the_limit_of_the_process(tmp_path: Path) -> None:
     files = OpenFiles()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(open_files, "segment_files_max", lambda: 11)  # two segments of four files, and a half
-        segments = [Files(files, tmp_path, name) for name in "abc"]
+        patch.setattr(open_files, "segment_files_max", lambda: 12)  # three segments of four files
+        segments = [Files(files, tmp_path, name) for name in "abcd"]
         for segment in segments:
             segment.open()
-        assert len(files) == 2
+        assert len(files) == 3
         patch.setattr(open_files, "segment_files_max", lambda: 3)
         segments[0].open()
         assert len(files) == 1, "one is always open"
