@@ -18,12 +18,12 @@ class Scrub:
     """Where a pass is."""
 
     def __init__(self) -> None:
-        self.cursor = b""  # the key of the last row that was read; empty: none
-        self.sum = 0  # of the rows at or before it, as they are now
+        self.restart()
 
     def restart(self) -> None:
         """Begin a pass."""
-        self.cursor, self.sum = b"", 0
+        self.cursor = b""  # the key of the last row that was read; empty: none
+        self.sum = 0  # of the rows at or before it, as they are now
 
     def step(self, txn: Any, db: Any, generation: int, rows_max: int) -> int | None:
         """Read up to ``rows_max`` rows; ``txn`` is lmdb's. The sum of all rows if the pass ends here."""

@@ -121,7 +121,10 @@ class Store:
         return self._txn
 
     def verify_image(self) -> Verdict:
-        """Read every row of the image, and hold their sum against the seal. From now on commits seal."""
+        """Read every row of the image, and hold their sum against the seal. From now on commits seal.
+
+        Comes before anything of the image is read: what its rows' keys begin with may be put right.
+        """
         meta, raw, copy = self._meta(), self.meta_get(SEAL), self.meta_get(SEAL_COPY)
         try:
             seal, is_broken = seal_of(meta, raw, copy), False
@@ -132,7 +135,6 @@ class Store:
                 if seal.meta.get(name, meta.get(name)) != meta.get(name):
                     self.meta_put(name, seal.meta[name])
             self.generation = decode_generation(self.meta_get("generation"))
-            self.image = Image(self, self._header())
         self.rows_sum = sum_of_image(self.txn, self.image_db, self.generation)
         now, must_be_sealed = Seal(meta, self.rows_sum), is_always_sealed(self.image)
         verdict = Verdict.DAMAGED if is_broken else judge(seal, now, must_be_sealed=must_be_sealed)

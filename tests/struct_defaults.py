@@ -19,10 +19,12 @@ Defaults: TypeAlias = dict[str, dict[str, float | bool]]
 
 
 def defaults_in(package: ModuleType) -> Defaults:
-    """Of each class with named fields that the package defines."""
+    """Of each class with named fields that the package's own files define."""
     found: Defaults = {}
-    for module_info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        module = importlib.import_module(module_info.name)
+    for _, file, is_package in pkgutil.iter_modules(package.__path__):
+        if is_package:
+            continue
+        module = importlib.import_module(f"{package.__name__}.{file}")
         for name, each in vars(module).items():
             if inspect.isclass(each) and each.__module__ == module.__name__:
                 numbers = {
@@ -31,7 +33,7 @@ def defaults_in(package: ModuleType) -> Defaults:
                     if isinstance(default, int | float)
                 }
                 if numbers:
-                    found[f"{module.__name__.removeprefix(package.__name__ + '.')}.{name}"] = numbers
+                    found[f"{file}.{name}"] = numbers
     return found
 
 

@@ -160,10 +160,8 @@ def _require_no_owner(
     view: View, group: Group, request: CommitTransactionOffsets, rules: OffsetRules
 ) -> None:
     """Raises IllegalGeneration (22) for a commit without a generation over another producer's."""
-    identity = request.identity
-    said_who = identity.generation >= 0 or identity.member_id != NO_MEMBER or identity.instance_id is not None
-    if said_who or group.state is GroupState.EMPTY:
-        return
+    if is_identified(request.identity) or group.state is GroupState.EMPTY:
+        return  # a request that names a member has the group's generation, or was refused (require_committer)
     for each in request.offsets:
         key = offset_tables.key_of(request.group_id, each.topic, each.partition)
         owner = None if key is None else _owner(view, key, group, request.producer_id, rules)

@@ -123,6 +123,24 @@ def test_limits() -> None:
         decide(at_level(SCRAM_USERS - 1), sets("a"))
 
 
+@table(
+    ("below", "added", "removed", "fits"),
+    [(1, 1, 0, True), (1, 2, 0, False), (2, 2, 0, True), (0, 1, 0, False), (0, 1, 1, True), (0, 2, 1, False),
+     (-1, 1, 1, True), (-1, 0, 1, True), (-1, 1, 0, False)],
+)  # fmt: skip
+def test_a_cluster_has_so_many_credentials(below: int, added: int, removed: int, fits: bool) -> None:
+    view = at_level()
+    alter(view, sets("there"))
+    view.put(scram.SCRAM_STATE, 0, scram.ScramState(1, scram.CREDENTIALS_MAX - below))
+    new = [sets(f"new-{number}") for number in range(added)]
+    gone = [ScramDeletion("there", S256)][:removed]
+    if fits:
+        assert len(decide(view, *new, *gone).records) == added + removed
+    else:
+        with pytest.raises(PolicyViolation):
+            decide(view, *new, *gone)
+
+
 def test_users_are_described_without_what_is_secret() -> None:
     view = at_level()
     alter(view, sets("alice"), sets("bob", S512, 8192))

@@ -33,9 +33,9 @@ COSTS: Final = (
         "overlay-keeps-deletions-to-itself",
         "what an overlay deleted is deleted in the overlay below it",
         "controller/view.py",
-        "                    target._rows.setdefault(table, {}).update(rows)\n",
-        "                    kept = {key: row for key, row in rows.items() if row is not DELETED}\n"
-        "                    target._rows.setdefault(table, {}).update(kept)\n",
+        "                target._rows.setdefault(table, {}).update(rows)\n",
+        "                kept = {key: row for key, row in rows.items() if row is not DELETED}\n"
+        "                target._rows.setdefault(table, {}).update(kept)\n",
         ("tests/controller/test_view.py::test_nothing_reaches_the_image_before_it_is_written",),
     ),
     Mutant(

@@ -129,12 +129,12 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
         ),
     ): "a hint to the system how it reads: what is read is the same",
     (
-        "snapshots/scrub.py",
+        "snapshots/sums.py",
         (
-            "- self.sum = 0  # of the rows at or before it, as they are now\n"
-            "+ self.sum = 1  # of the rows at or before it, as they are now"
+            "- return (0, 0) if applied is None else msgspec.msgpack.decode(applied, type=tuple[int, int])\n"
+            "+ return (0, 1) if applied is None else msgspec.msgpack.decode(applied, type=tuple[int, int])"
         ),
-    ): "the first step begins a pass, which sets it",
+    ): "it lies before every entry's position either way: the first index is 1",
 }
 
 BOUNDS: Final[dict[str, tuple[str, ...]]] = {

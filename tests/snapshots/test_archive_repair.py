@@ -151,6 +151,32 @@ def test_nothing_is_taken_that_is_not_proven(tmp_path_factory: pytest.TempPathFa
     assert contents(own) == before
 
 
+@table("has_sums", [True, False])
+@table(("count", "is_taken"), [(COUNT - 1, False), (COUNT, True), (COUNT + 1, True)])
+def test_a_last_segment_is_taken_as_far_as_it_went(
+    tmp_path: Path, has_sums: bool, count: int, is_taken: bool
+) -> None:
+    """Without sums its own size says how far: fewer batches do not take its place."""
+    own = tmp_path / "own"
+    written(own).close()
+    archive = reopened(tmp_path / "peer", per_segment=4)
+    for offset in range(count):
+        archive.append(batch(offset, epoch=EPOCHS[min(offset, COUNT - 1)]))
+    archive.close()
+    last = list_segments(folder(own))[-1]
+    size = last.path.stat().st_size
+    flip(last.path, 30)
+    if not has_sums:
+        last.path.with_suffix(SUMS).unlink()
+    before = contents(own)
+    assert repaired(own, tmp_path / "peer") == [is_taken]
+    if is_taken:
+        assert last.path.stat().st_size == size
+        assert wrong(own) is None
+    else:
+        assert contents(own) == before
+
+
 def test_the_hole_that_a_start_named_behind_a_damaged_segment_is_filled(tmp_path: Path) -> None:
     own, peer = pair(tmp_path)
     flip(segment(own, 9), BATCH_BYTES + 30)

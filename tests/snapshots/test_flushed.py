@@ -1,5 +1,6 @@
 """What is flushed, and in which order: names in a directory are not flushed with the files that they name."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from fencepost.snapshots.clean_shutdown import (
     forget_clean_shutdown,
     record_clean_shutdown,
 )
+from fencepost.snapshots.flushes import replace_file, write_flushed
 from fencepost.snapshots.store import Store
 from tests.controller.worlds import allocated
 from tests.disk_calls import watched
@@ -126,3 +128,29 @@ def test_a_clean_end_is_recorded_and_forgotten_on_the_disk(tmp_path: Path, done:
     done.clear()
     forget_clean_shutdown(folder)
     assert done == [f"delete {CLEAN_SHUTDOWN_FILE}", "flush logs"]
+
+
+def test_what_is_flushed_is_all_that_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of it is still in the process when the disk is to keep it."""
+    sizes: dict[str, int] = {}
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        if path.is_file():
+            sizes[path.name] = path.stat().st_size
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    store = Store.open(tmp_path / "store", sync=False)
+    producer_ids.replay(store.image, allocated(1000))
+    store.flush()
+    with store.reader() as reader:
+        raft = LogIndex(1), Term(1)
+        path = snapshot.write(reader, tmp_path / "snapshots", cluster_id="c", raft=raft, now_ms=5)
+    store.abandon()
+    assert {each.name: each.stat().st_size for each in path.iterdir()} == sizes
+    sizes.clear()
+    write_flushed(tmp_path / "new", bytes(100))
+    replace_file(tmp_path / "replaced", bytes(200), durable=True)
+    assert sizes == {"new": 100, "replaced.tmp": 200}

@@ -5,7 +5,7 @@ from tests.limits_page import missing
 
 
 def test_numbers_of_formats_are_these() -> None:
-    assert (snapshot.FORMAT, checksums.VERSION) == (1, 2)
+    assert (snapshot.FORMAT, checksums.VERSION, checksums.MADE_AGAIN) == (1, 2, (2**64 - 1, 0))
     assert (digests.DIGEST_EVERY, digests.ROWS_MAX, digests.DIGEST_BYTES) == (64, 4096, 16), (
         "of all nodes alike"
     )

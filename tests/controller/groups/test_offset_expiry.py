@@ -1,6 +1,7 @@
 """Offsets expire: by their group's state, their client's wish and their topic, by clocks that do not jump."""
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -280,3 +281,14 @@ def test_an_old_offset_waits_for_the_end_of_a_transaction_on_the_new_topic() -> 
     world.end(*pair, committed=True)
     assert swept_topics(world) == 0
     assert world.offset(topic=AUDIT) == 9
+
+
+def test_the_walk_over_topics_goes_on_behind_the_last_group_that_may_be() -> None:
+    """The greatest id of as many bytes as an id may have, and a partition of any number."""
+    topic_id = UUID(int=7)
+    greatest = "\U0010ffff" * 47 + "\u07ff"
+    assert len(greatest.encode()) == tables.GROUP_ID_BYTES_MAX
+    last = offset_tables.BY_TOPIC.encode_key((topic_id, e._LAST_GROUP, e._LAST_PARTITION))
+    assert offset_tables.BY_TOPIC.encode_key((topic_id, greatest, 2**31 - 1)) < last
+    assert last == offset_tables.BY_TOPIC.encode_key((topic_id, greatest, 2**32 - 1))
+    assert last < offset_tables.BY_TOPIC.encode_key((UUID(int=8), "", 0))
