@@ -59,6 +59,7 @@ from tests.mutants.membership import MEMBERSHIP
 from tests.mutants.names import NAMES
 from tests.mutants.offsets import OFFSET_MUTANTS
 from tests.mutants.on_disk import ON_DISK
+from tests.mutants.pages import PAGES
 from tests.mutants.partition_logs import PARTITION_LOGS
 from tests.mutants.partition_reports import PARTITION_REPORTS
 from tests.mutants.past_bugs import PAST_BUGS
@@ -92,6 +93,7 @@ MUTANTS: Final = (
     *DRIVER,
     *DAMAGE,
     *ON_DISK,
+    *PAGES,
     *COMPACTION,
     *PARTITION_LOGS,
     *COMPARED_LOGS,

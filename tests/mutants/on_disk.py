@@ -324,22 +324,6 @@ VERIFIED: Final = (
         (TAKEN + "test_a_full_disk_is_not_written_to_over_and_over_for_a_follower",),
     ),
     Mutant(
-        "pages-not-read",
-        "no page that breaks LMDB's rules is opened by it",
-        "snapshots/store.py",
-        "            require_sound_pages(directory)\n",
-        "            pass\n",
-        ("tests/snapshots/test_store_pages.py::test_a_store_with_a_broken_page_is_not_opened",),
-    ),
-    Mutant(
-        "pages-lost-room-is-damage",
-        "pages that nothing reaches are no damage",
-        "snapshots/store_pages.py",
-        "if _LOST_ROOM not in each",
-        "if each",
-        ("tests/snapshots/test_store_pages.py::test_pages_that_nothing_reaches_are_lost_room_and_no_damage",),
-    ),
-    Mutant(
         "pages-broken-and-still-locked",
         "a store that is not opened is not locked",
         "snapshots/store.py",

@@ -10,6 +10,8 @@ from lmdb import verify
 from fencepost.snapshots.store import Store
 from fencepost.snapshots.store_pages import require_sound_pages
 from fencepost.snapshots.sums import StoreDamaged
+from tests.simulation.page_layout import spans
+from tests.simulation.sweep_places import BITS, EITHER, UNUSED
 
 PAGE = 4096
 HEADER = 16  # page number 8, unused 2, kind 2, lower 2, upper 2
@@ -64,6 +66,82 @@ def test_a_bit_of_a_page_number_a_kind_or_a_pointer_is_found_before_lmdb_reads_i
         places = [*range(8), 10, 11, *(() if kind == OVERFLOW else (rng.randrange(HEADER, lower),))]
         for at in places:
             assert is_broken(file, raw, begin + at, rng.randrange(8)), (page, at)
+
+
+CONTENT = (
+    "tables key", "meta key", "meta value", "free list value", "free list key", "branch key",
+    "overflow value length",
+)  # fmt: skip
+LENGTHS = ("leaf node data length", "leaf node key length")  # by one: where padding is, it is content, too
+EACH = ("table flags", "meta page tables flags", "meta page free list flags", "branch page lower")
+SPANS_APART, STRIDE = 5, 13  # of fields, and of their bits: with 1 and 1 it takes two minutes
+
+
+def test_each_bit_of_what_lmdb_goes_by_is_found(file: Path) -> None:
+    """But for those that it does not read, and for content, which sums are of."""
+    raw, looked = file.read_bytes(), 0
+    for number, span in enumerate(spans(file)):
+        if span.kind in CONTENT or span.kind.startswith((UNUSED, *EITHER)):
+            continue
+        used = BITS.get(span.kind, range(8 * (span.end - span.first)))
+        if span.kind not in EACH:
+            first = max(number % min(STRIDE, len(used)), span.kind in LENGTHS)
+            used = range(0) if number % SPANS_APART else used[first::STRIDE]
+        for bit in used:
+            looked += 1
+            assert is_broken(file, raw, span.first + bit // 8, bit % 8), (span, bit)
+    assert looked > 400
+
+
+def test_a_transaction_of_a_meta_page_that_changed_does_not_bring_the_store_before_back(file: Path) -> None:
+    """Either page counts as the newer one, if its number says so: with what the other one wrote gone."""
+    raw = file.read_bytes()
+    numbers = [int.from_bytes(raw[page * PAGE + 144 : page * PAGE + 152], "little") for page in (0, 1)]
+    newer, older = sorted((0, 1), key=numbers.__getitem__, reverse=True)
+    brought_back = 0
+    for page, bit in ((page, bit) for page in (newer, older) for bit in range(64)):
+        changed = numbers[page] ^ 1 << bit
+        if page == newer or changed > numbers[newer]:
+            brought_back += page == older or changed < numbers[older]
+            assert is_broken(file, raw, page * PAGE + 144 + bit // 8, bit % 8), (page, bit)
+    assert brought_back > 50
+
+
+def test_nothing_of_the_earlier_meta_page_is_believed(file: Path) -> None:
+    raw = file.read_bytes()
+    unused = [span for span in spans(file) if span.kind.startswith("unused of the earlier")]
+    assert len(unused) > 10
+    for span in unused:
+        for at in range(span.first, span.end):
+            assert not is_broken(file, raw, at, at % 8), span
+    (root,) = [span for span in unused if span.kind.endswith("free list root")]
+    for page in range(len(raw) // PAGE + 1):
+        file.write_bytes(raw[: root.first] + page.to_bytes(8, "little") + raw[root.end :])
+        require_sound_pages(file.parent)
+
+
+@pytest.mark.parametrize("shorter", [2500, 4080, 100, 0])
+def test_a_value_that_a_transaction_wrote_longer_before_is_no_damage(tmp_path: Path, shorter: int) -> None:
+    """It keeps its pages. A row of the image is one, where entries are replayed."""
+    store = Store.open(tmp_path / "store", sync=False)
+    store.meta_put("a", bytes(9000))
+    store.meta_put("a", bytes(shorter))
+    store.commit()
+    store.close()
+    Store.open(tmp_path / "store", sync=False).close()
+
+
+def test_another_number_of_pages_of_a_value_is_damage(tmp_path: Path) -> None:
+    """Though it has enough of them: the table's record says another sum."""
+    store = Store.open(tmp_path / "store", sync=False)
+    store.meta_put("a", bytes(9000))
+    store.close()
+    file = tmp_path / "store" / "data.mdb"
+    raw = file.read_bytes()
+    (count,) = [span for span in spans(file) if span.kind == "overflow pages"]
+    assert raw[count.first] == 3
+    for bit in range(8):
+        assert is_broken(file, raw, count.first, bit)
 
 
 def test_a_store_with_a_broken_page_is_not_opened(file: Path) -> None:

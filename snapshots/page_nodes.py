@@ -1,0 +1,158 @@
+"""Rules of an LMDB file's pages that lmdb.verify does not look at, or not as mdb.c keeps them.
+
+Nodes      of a page lie one behind the other, to its end (mdb_node_add, mdb_node_del): one whose length
+           changed covers others, or leaves a gap. LMDB reads on, and writes wrong pages once it moves nodes.
+Overflow   pages of a value are as many as it needs, or more: one that a transaction writes again, shorter,
+           keeps what it has (mdb_cursor_put). A table's record has their sum.
+Flags      of a table say how keys are compared, and more: of a store's tables none has one, but for the free
+           list, whose keys are numbers. Of a node: its value overflows, or is a table's record.
+Newest     of the two meta pages is the one with the later transaction, whose number nothing covers: with a
+           bit of it changed LMDB takes the store as it was one commit ago. But the free list of each names,
+           last, the transaction itself (mdb_freelist_save).
+
+Cost: half a microsecond for each row. Layout: LMDB 0.9 (data version 1), which store_pages.py has checked.
+"""
+
+import os
+import struct
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from fencepost.records.invariant import CorruptData
+
+HEADER: Final = 16
+NODE: Final = 8
+BRANCH: Final = 1
+LEAF: Final = 2
+OVERFLOWS: Final = 1  # flag of a node: the data is on pages of its own
+IS_TABLE: Final = 2  # flag of a node: the data is a table's record
+TABLE_BYTES: Final = 48
+FREE_AT: Final = HEADER + 24  # the free list's record in a meta page
+TABLES_AT: Final = FREE_AT + TABLE_BYTES  # that of the tree of all tables
+TRANSACTION_AT: Final = TABLES_AT + TABLE_BYTES + 8
+NUMBERS: Final = 8  # flag of a table, the free list: its keys are
+NO_PAGE: Final = 2**64 - 1
+DEPTH_MAX: Final = 32
+PAGES_MAX: Final = 1 << 48  # of any file
+
+_HEAD: Final = struct.Struct("=10xHHH")  # kind, where pointers end, where nodes begin
+_OVERFLOW: Final = struct.Struct("=12xI")  # how many pages
+_NODE: Final = struct.Struct("=IHH")  # length of data, or child; flags; length of key
+_NUMBER: Final = struct.Struct("=Q")
+_SIZE: Final = struct.Struct("=40xI")  # of a page, in a meta page
+_TABLE: Final = struct.Struct("=4xH18xQ8xQ")  # flags, overflow pages, root: TABLE_BYTES
+
+
+class _Tree(NamedTuple):
+    flags: int
+    overflow_pages: int
+    root: int
+
+
+class _Meta(NamedTuple):
+    page: int
+    transaction: int
+    free: _Tree
+    tables: _Tree
+
+
+class _Pages:
+    """Of one file."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self.size = int(_SIZE.unpack(os.pread(descriptor, _SIZE.size, 0))[0])
+
+    def read(self, page: int) -> bytes:
+        return os.pread(self._descriptor, self.size, page * self.size)
+
+    def meta(self, page: int) -> _Meta:
+        raw = self.read(page)
+        free, tables = (_Tree(*_TABLE.unpack_from(raw, at)) for at in (FREE_AT, TABLES_AT))
+        return _Meta(page, _NUMBER.unpack_from(raw, TRANSACTION_AT)[0], free, tables)
+
+
+def require_whole_pages(file: Path) -> None:
+    """Of a file whose pages keep the other rules. Raises CorruptData naming the page, OSError."""
+    with file.open("rb") as stream:
+        pages = _Pages(stream.fileno())
+        earlier, newest = sorted((pages.meta(0), pages.meta(1)), key=lambda meta: meta.transaction)
+        _require_newest(newest, earlier, pages)
+        _require_tree(newest.free._replace(flags=newest.free.flags ^ NUMBERS), pages)
+        for record in _require_tree(newest.tables, pages, IS_TABLE):
+            _require_tree(_Tree(*_TABLE.unpack(record)), pages)
+
+
+def _require_newest(newest: _Meta, earlier: _Meta, pages: _Pages) -> None:
+    last, before = (_last_freed(meta.free.root, pages) for meta in (newest, earlier))
+    wrong = newest if last not in (None, newest.transaction) else earlier
+    if wrong is newest or (before is not None and before > newest.transaction):
+        freed = last if wrong is newest else before
+        raise CorruptData(
+            f"page {wrong.page} says transaction {wrong.transaction}, and its free list ends with {freed}"
+        )
+
+
+def _require_tree(tree: _Tree, pages: _Pages, flagged: int = 0) -> list[bytes]:
+    """Returns the values with that flag; others must have none. Raises CorruptData."""
+    if tree.flags:
+        raise CorruptData(f"the tree of page {tree.root} has flags {tree.flags:#x} that none has")
+    waiting, overflow_pages = [tree.root] if tree.root != NO_PAGE else [], 0
+    found: list[bytes] = []
+    while waiting:
+        page = waiting.pop()
+        raw = pages.read(page)
+        kind, lower, at = _HEAD.unpack_from(raw)
+        if kind not in (BRANCH, LEAF) or lower % 2:
+            raise CorruptData(f"page {page} is of kind {kind}, and its pointers end at {lower}")
+        for pointer in sorted(struct.unpack_from(f"={(lower - HEADER) // 2}H", raw, HEADER)):
+            if pointer != at:
+                raise CorruptData(f"page {page}: a node begins at {pointer}, expected {at}")
+            low, flags, key = _NODE.unpack_from(raw, at)
+            at += NODE + key
+            if kind == BRANCH:
+                waiting.append(low | flags << 32)
+            elif flags == flagged:
+                if flagged:
+                    found.append(raw[at : at + TABLE_BYTES])
+                at += low
+            elif flags == OVERFLOWS:
+                head = pages.read(_NUMBER.unpack_from(raw, at)[0])
+                overflow_pages += _OVERFLOW.unpack_from(head)[0]
+                at += _NUMBER.size
+            else:
+                raise CorruptData(f"page {page}: a node has flags {flags:#x}, expected {flagged:#x}")
+            at += at & 1
+        if at != pages.size:
+            raise CorruptData(f"page {page}: its nodes end at {at}, expected {pages.size}")
+    if overflow_pages != tree.overflow_pages:
+        said = f"its record says {tree.overflow_pages}"
+        raise CorruptData(f"the tree of page {tree.root} has {overflow_pages} overflow pages, {said}")
+    return found
+
+
+def _last_freed(page: int, pages: _Pages) -> int | None:
+    """The transaction that a free list names last; None: there is none, or nothing that looks like one.
+
+    ``page`` is its root, and may be any number: of the earlier meta page nothing is known to be sound.
+    """
+    for _ in range(DEPTH_MAX):
+        raw = pages.read(page % PAGES_MAX)
+        if len(raw) < pages.size:
+            return None
+        kind, lower, _ = _HEAD.unpack_from(raw)
+        if kind not in (BRANCH, LEAF) or not HEADER + 2 <= lower <= pages.size:
+            return None
+        at = int.from_bytes(raw[lower - 2 : lower], "little")
+        if at + NODE + 2 * _NUMBER.size > pages.size:
+            return None
+        low, flags, key = _NODE.unpack_from(raw, at)
+        if kind == BRANCH:
+            page = low | flags << 32
+            continue
+        transaction, where = _NUMBER.unpack_from(raw, at + NODE)[0], at + NODE + _NUMBER.size
+        if flags & OVERFLOWS:
+            raw, where = pages.read(_NUMBER.unpack_from(raw, where)[0] % PAGES_MAX), HEADER
+        is_list = key == _NUMBER.size and raw[where : where + 8] == _NUMBER.pack(low // _NUMBER.size - 1)
+        return int(transaction) if is_list else None
+    return None

@@ -1,0 +1,111 @@
+"""What is broken on purpose in the reading of a store's pages before LMDB opens it."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+NODES: Final = "snapshots/page_nodes.py"
+TESTS: Final = "tests/snapshots/test_store_pages.py::"
+EACH_BIT: Final = (TESTS + "test_each_bit_of_what_lmdb_goes_by_is_found",)
+OF_NUMBERS: Final = (
+    TESTS + "test_a_transaction_of_a_meta_page_that_changed_does_not_bring_the_store_before_back",
+)
+
+PAGES: Final = (
+    Mutant(
+        "pages-not-read",
+        "no page that breaks LMDB's rules is opened by it",
+        "snapshots/store.py",
+        "            require_sound_pages(directory)\n",
+        "            pass\n",
+        (TESTS + "test_a_store_with_a_broken_page_is_not_opened",),
+    ),
+    Mutant(
+        "pages-lost-room-is-damage",
+        "pages that nothing reaches are no damage",
+        "snapshots/store_pages.py",
+        "if not any(map(each.__contains__, _PASSED_OVER))",
+        "if each",
+        (TESTS + "test_pages_that_nothing_reaches_are_lost_room_and_no_damage",),
+    ),
+    Mutant(
+        "pages-shorter-value-is-damage",
+        "a value that its transaction wrote longer before keeps its pages, and is no damage",
+        "snapshots/store_pages.py",
+        '    "header mp_pages",  # these two: see page_nodes.py\n',
+        "",
+        (TESTS + "test_a_value_that_a_transaction_wrote_longer_before_is_no_damage",),
+    ),
+    Mutant(
+        "pages-overflow-not-counted",
+        "a table's overflow pages are as many as its record says",
+        NODES,
+        "    if overflow_pages != tree.overflow_pages:\n",
+        "    if False:\n",
+        (TESTS + "test_another_number_of_pages_of_a_value_is_damage",),
+    ),
+    Mutant(
+        "pages-nodes-anywhere",
+        "the nodes of a page lie one behind the other",
+        NODES,
+        "            if pointer != at:\n",
+        "            if False:\n",
+        EACH_BIT,
+    ),
+    Mutant(
+        "pages-nodes-end-anywhere",
+        "the nodes of a page lie to its end",
+        NODES,
+        "        if at != pages.size:\n",
+        "        if False:\n",
+        EACH_BIT,
+    ),
+    Mutant(
+        "pages-any-flag-of-a-table",
+        "a table has no flag",
+        NODES,
+        "    if tree.flags:\n",
+        "    if False:\n",
+        EACH_BIT,
+    ),
+    Mutant(
+        "pages-any-flag-of-a-node",
+        "a node has no flag but those of a value that overflows and of a table's record",
+        NODES,
+        "            elif flags == OVERFLOWS:\n",
+        "            elif flags & OVERFLOWS:\n",
+        EACH_BIT,
+    ),
+    Mutant(
+        "pages-half-a-pointer",
+        "pointers take two bytes each",
+        NODES,
+        " or lower % 2:",
+        ":",
+        EACH_BIT,
+    ),
+    Mutant(
+        "pages-transaction-of-the-newest",
+        "the newest meta page is of the transaction that its free list names last",
+        NODES,
+        "newest if last not in (None, newest.transaction) else earlier",
+        "earlier",
+        OF_NUMBERS,
+    ),
+    Mutant(
+        "pages-transaction-of-the-earlier",
+        "the earlier meta page is of an earlier transaction, by what its free list names last, too",
+        NODES,
+        "before is not None and before > newest.transaction",
+        "False",
+        OF_NUMBERS,
+    ),
+    Mutant(
+        "pages-earlier-free-list-believed",
+        "the earlier meta page may lead anywhere",
+        NODES,
+        "is_list = key == _NUMBER.size and ",
+        "is_list = True or ",
+        (TESTS + "test_nothing_of_the_earlier_meta_page_is_believed",),
+    ),
+)
