@@ -42,7 +42,8 @@ from fencepost.settings.node_identity import (
     require_identity,
 )
 from fencepost.snapshots import snapshot
-from fencepost.snapshots.segments import LOG_START, ArchiveReader, Hole, archive_owner
+from fencepost.snapshots.checksums import torn_sums
+from fencepost.snapshots.segments import LOG_START, ArchiveReader, Hole, archive_owner, list_segments
 from fencepost.snapshots.store import STORE_FAILURES, Store, StoreInUse
 from fencepost.snapshots.sums import StoreDamaged, Verdict
 
@@ -267,7 +268,9 @@ def _store(folder: Path) -> tuple[str, str]:
         journal = Journal(store)
         seal = "not sealed yet" if verdict is Verdict.UNSEALED else "its sum is the sealed one"
         entries = f"journal of entries {journal.first_index} to {journal.last_index}"
-        return f"image version {store.image.header.version}, {seal}; {entries}", ""
+        holds = f"image version {store.image.header.version}, {seal}; {entries}"
+        mended = ", ".join(sorted(store.mended))
+        return holds, f"not as written, put right by a start: {mended}" if mended else ""
     finally:
         store.abandon()
 
@@ -281,7 +284,9 @@ def _archive(folder: Path, config: NodeConfig, log: Log) -> tuple[str, str]:
         batches, end = batches + 1, stored.header.end
     holds = f"offsets {reader.start} to {end - 1}, {batches} batches, {len(reader.holes)} holes"
     is_whole = reader.start == LOG_START or Hole(LOG_START, reader.start) in reader.holes
-    return holds, NO_START if config.keeps_archive(log) and not is_whole else ""
+    no_start = NO_START if config.keeps_archive(log) and not is_whole else ""
+    torn = torn_sums(each.path for each in list_segments(folder))
+    return holds, "; ".join(each for each in (no_start, torn) if each)
 
 
 def _snapshot(folder: Path) -> tuple[str, str]:

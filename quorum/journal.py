@@ -24,7 +24,15 @@ from fencepost.records.invariant import invariant
 from fencepost.records.types import LogIndex, Term
 from fencepost.snapshots.reader import JOURNAL_KEY, JOURNAL_TERM
 from fencepost.snapshots.store import Store
-from fencepost.snapshots.sums import BALLOT, StoreDamaged, ballot, encode_ballot, entry_sum
+from fencepost.snapshots.sums import (
+    BALLOT,
+    StoreDamaged,
+    ballot,
+    ballot_copy,
+    encode_ballot,
+    entry_sum,
+    is_always_sealed,
+)
 
 NO_OP: Final = b"\x01"  # pysyncobj's _COMMAND_TYPE.NO_OP
 REGULAR: Final = b"\x00"
@@ -66,8 +74,14 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
         found = ballot(kept, term, vote)
         if found[0] < 0:
             raise StoreDamaged("term and vote cannot be read")
-        if kept is None or found != (term, vote):
+        copy = ballot_copy(kept)
+        if kept is None or copy != (term, vote):
             self._put_ballot(*found)
+        if kept is not None and copy is None:
+            self._store.mended.append(BALLOT)
+        elif kept is not None and copy != (term, vote):
+            by_earlier = found == (term, vote) and not is_always_sealed(self._store.image)
+            self._store.mended += () if by_earlier else ("raft.term, raft.vote",)
         return found
 
     def _put_ballot(self, term: int, vote: int | None) -> None:
@@ -96,11 +110,12 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
             bytes_kept += len(command)
             if len(self._entries) % READ_TOGETHER == 0:
                 progress(len(self._entries))
-        cursor = txn.cursor(db=sums)
-        last = self._entries[-1][1] if self._entries else 0
-        if cursor.last() and JOURNAL_KEY.unpack(cursor.key())[0] > last:
-            raise StoreDamaged(f"the journal ends with entry {last}, and had more")
-        for key, summed in unknown:  # an earlier version wrote them
+        summed_entries = len(self._entries) - len(unknown)
+        first_unknown = JOURNAL_KEY.pack(self._entries[summed_entries][1]) if unknown else b""
+        if txn.stat(sums)["entries"] != summed_entries or (unknown and unknown[0][0] != first_unknown):
+            last = self._entries[-1][1] if self._entries else 0
+            raise StoreDamaged(f"the journal ends with entry {last}, and its checksums are of others, too")
+        for key, summed in unknown:  # an earlier version appended them
             txn.put(key, summed, db=sums)
         self._store.dirty = self._store.dirty or bool(unknown)
         self.bytes = bytes_kept

@@ -44,10 +44,18 @@ def open_journal(store: Store, clock: Callable[[], float], log: FilteringBoundLo
     """The journal of a store. Raises StoreDamaged; the store is closed then, and as it was."""
     entries: int = store.txn.stat(store.journal_db)["entries"]
     try:
-        return Journal(store, Progress("journal_reading", entries, clock, log).at)
+        journal = Journal(store, Progress("journal_reading", entries, clock, log).at)
     except StoreDamaged:
         store.abandon()
         raise
+    if store.mended:
+        log.warning(
+            "store_mended",
+            values=", ".join(sorted(store.mended)),
+            reason="they are not as they were written; what they were is in the store twice",
+            next="nothing: they are written again",
+        )
+    return journal
 
 
 def archiver(

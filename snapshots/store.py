@@ -49,6 +49,7 @@ from fencepost.snapshots.sums import (
     Verdict,
     is_always_sealed,
     judge,
+    read_seal,
     row_hash,
     seal_of,
     sum_of_image,
@@ -89,6 +90,7 @@ class Store:
         self._must_seal = False
         self._sealed = self._meta()  # as it was opened and written: what changes on the disk is not sealed
         self.generation = decode_generation(self.meta_get("generation"))
+        self.mended: list[str] = []  # of meta: values that changed on the disk, and are put right
         self.sums_hold = True  # of the journal's entries; not where an earlier version wrote last
         self.image = Image(self, self._header())
 
@@ -126,14 +128,18 @@ class Store:
         Comes before anything of the image is read: what its rows' keys begin with may be put right.
         """
         meta, raw, copy = self._meta(), self.meta_get(SEAL), self.meta_get(SEAL_COPY)
+        seals = {SEAL: raw, SEAL_COPY: copy}
+        self.mended += (name for name, found in seals.items() if found and read_seal(found) is None)
         try:
             seal, is_broken = seal_of(meta, raw, copy), False
         except SealBroken:
             seal, is_broken = None, True
         if seal is not None and seal.is_of(meta):
+            self.mended += sorted(meta.keys() - seal.meta.keys())  # another name became it
             for name in (seal.meta.keys() | meta.keys()) - NOT_SEALED:
                 if seal.meta.get(name, meta.get(name)) != meta.get(name):
                     self.meta_put(name, seal.meta[name])
+                    self.mended.append(name)
             self.generation = decode_generation(self.meta_get("generation"))
         self.rows_sum = sum_of_image(self.txn, self.image_db, self.generation)
         now, must_be_sealed = Seal(meta, self.rows_sum), is_always_sealed(self.image)

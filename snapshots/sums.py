@@ -153,6 +153,8 @@ def require_sealed(reader: Reader) -> None:
         raise SealBroken("it has no seal, and at its log level each version writes one")
     if seal is None:
         return  # nothing was verified at the start, either
+    if not seal.is_of(meta):
+        raise SealBroken("its header or applied index is not the one that it was sealed with")
     found = sum(row_hash(row_key(0, name, key), value) for name, key, value in reader.rows())
     if found % MODULUS != seal.rows:
         raise SealBroken("a copy of its rows does not have the checksum that they were written with")
@@ -168,9 +170,14 @@ def encode_ballot(term: int, vote: int | None) -> bytes:
     return _sealed(msgspec.msgpack.encode((term, vote)))
 
 
+def ballot_copy(raw: bytes | None) -> tuple[int, int | None] | None:
+    """Inverse of ``encode_ballot``; None if there is none, or its checksum is wrong."""
+    return _decoded(raw, tuple[int, int | None])
+
+
 def ballot(raw: bytes | None, term: int, vote: int | None) -> tuple[int, int | None]:
     """Term and vote that count: the copy's, unless an earlier version went on from there."""
-    kept = _decoded(raw, tuple[int, int | None])
+    kept = ballot_copy(raw)
     if kept is None:
         return term, vote
     goes_on = term > kept[0] or (term == kept[0] and kept[1] is None)

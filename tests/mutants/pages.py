@@ -10,6 +10,10 @@ EACH_BIT: Final = (TESTS + "test_each_bit_of_what_lmdb_goes_by_is_found",)
 OF_NUMBERS: Final = (
     TESTS + "test_a_transaction_of_a_meta_page_that_changed_does_not_bring_the_store_before_back",
 )
+JOURNAL_SUMS: Final = (
+    "tests/quorum/test_integrity.py::test_a_checksum_with_another_key_or_that_is_gone_is_a_lost_store",
+)
+NAMED: Final = ("tests/quorum/test_integrity.py::test_what_of_meta_changed_is_named",)
 
 PAGES: Final = (
     Mutant(
@@ -107,5 +111,69 @@ PAGES: Final = (
         "is_list = key == _NUMBER.size and ",
         "is_list = True or ",
         (TESTS + "test_nothing_of_the_earlier_meta_page_is_believed",),
+    ),
+    Mutant(
+        "pages-journal-sums-uncompared",
+        "each checksum of the journal is that of an entry, and only the last entries may have none",
+        "quorum/journal.py",
+        'txn.stat(sums)["entries"] != summed_entries',
+        "False",
+        JOURNAL_SUMS,
+    ),
+    Mutant(
+        "pages-journal-sums-any-gap",
+        "only the last entries may have no checksum",
+        "quorum/journal.py",
+        " or (unknown and unknown[0][0] != first_unknown):",
+        ":",
+        JOURNAL_SUMS,
+    ),
+    Mutant(
+        "meta-put-right-unsaid",
+        "a value of meta that is put right by the seal is named",
+        "snapshots/store.py",
+        "                    self.mended.append(name)\n",
+        "",
+        NAMED,
+    ),
+    Mutant(
+        "meta-stray-names-unsaid",
+        "a name of meta that the seal does not know is named",
+        "snapshots/store.py",
+        "            self.mended += sorted(meta.keys() - seal.meta.keys())",
+        "            pass",
+        NAMED,
+    ),
+    Mutant(
+        "meta-broken-seals-unsaid",
+        "a seal, or the copy of it, that is broken is named",
+        "snapshots/store.py",
+        "        self.mended += (name for name, found in seals.items()",
+        "        self.mended += (name for name, found in ()",
+        NAMED,
+    ),
+    Mutant(
+        "meta-broken-ballot-unsaid",
+        "a copy of term and vote that is broken is named",
+        "quorum/journal.py",
+        "            self._store.mended.append(BALLOT)\n",
+        "            pass\n",
+        NAMED,
+    ),
+    Mutant(
+        "meta-ballot-unsaid",
+        "a term or vote that is not as its copy is named",
+        "quorum/journal.py",
+        ' += () if by_earlier else ("raft.term, raft.vote",)',
+        " += ()",
+        NAMED,
+    ),
+    Mutant(
+        "meta-snapshot-of-any-header",
+        "a snapshot is made of the header and the applied index that were sealed",
+        "snapshots/sums.py",
+        '    if not seal.is_of(meta):\n        raise SealBroken("its header or',
+        '    if False:\n        raise SealBroken("its header or',
+        ("tests/snapshots/test_seal_copies.py::test_rows_are_copied_under_a_seal_alone",),
     ),
 )

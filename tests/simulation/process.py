@@ -311,10 +311,6 @@ class Process(Starting):
         if not self.stopped:  # the timers of a stopped process fire once when it continues: the next ones do
             self.run(event)
 
-    def _loses_writes(self) -> bool:
-        weather = self._weather()
-        return bool(weather.tears or weather.lost_flushes)
-
     def _maintain(self) -> Obligations:
         if self.network is not None:
             self.network.require_level(self.node_id)
@@ -347,7 +343,10 @@ class Process(Starting):
                 try:
                     with self.disk.working():
                         task.run()
-                except (OSError, lmdb.Error, SealBroken) as error:
+                except Exception as error:
+                    is_named = isinstance(error, (OSError, lmdb.Error, SealBroken))
+                    if not is_named and self.node_id not in self._ledger.changed:
+                        raise
                     task.fail(error)
                 self._agenda.after(self._rng.uniform(0.0, 0.2), self._run_in, life, ended)
 
@@ -394,7 +393,8 @@ class Process(Starting):
         self._flushed = self._flushed or is_done
         if is_done and self.replica is not None:
             self.note_flush(self.replica.journal)
-        if is_done and self.up and (self.keeps_earlier or self._loses_writes()):
+        weather = self._weather()
+        if is_done and self.up and (self.keeps_earlier or weather.tears or weather.lost_flushes):
             self.earlier.flushed()
-        if self.up and self._rng.random() < self._weather().crash_in_flush:
+        if self.up and self._rng.random() < weather.crash_in_flush:
             raise Killed

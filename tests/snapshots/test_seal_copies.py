@@ -228,6 +228,8 @@ def test_what_was_written_without_any_seal_is_taken_and_sealed_anew(tmp_path: Pa
         (("row", SEAL), False),
         (("row", COPY), False),
         ((SEAL, HEADER), False),
+        ((HEADER,), False),
+        ((APPLIED,), False),
     ],
 )
 def test_rows_are_copied_under_a_seal_alone(
