@@ -17,7 +17,7 @@ from fencepost.broker.exit_reason import ExitReason
 from fencepost.broker.off_loop import off_loop
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import LOGS
-from fencepost.snapshots.archive_scrub import HOLES_REMEDY, REMEDY, scrub_segment
+from fencepost.snapshots.archive_scrub import HOLES_REMEDY, REMEDY, SUMS_REMEDY, scrub_segment
 from fencepost.snapshots.scrub_pace import ScrubPace, ScrubStopped
 from fencepost.snapshots.segments import archive_owner, list_segments, load_holes
 
@@ -66,7 +66,7 @@ class ArchiveScrub:
                 for segment in list_segments(folder):
                     if not segment.sealed:
                         continue
-                    work = partial(scrub_segment, segment, owner, pace)
+                    work = partial(scrub_segment, segment, owner, pace, self._say)
                     try:
                         size += await off_loop(work, thread, on_cancelled=self._stop)
                         segments += 1
@@ -75,6 +75,9 @@ class ArchiveScrub:
                     except (OSError, CorruptData) as error:
                         self._log.error("archive_damaged", reason=str(error), next=REMEDY)
         self._log.info("archive_scrubbed", segments=segments, bytes=size)
+
+    def _say(self, reason: str) -> None:
+        self._log.warning("archive_sums_changed", reason=reason, next=SUMS_REMEDY)
 
     def _stop(self) -> None:
         self._is_stopping = True

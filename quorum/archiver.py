@@ -9,7 +9,9 @@ Damage      before the mark is no crash's doing, and the journal may have it no 
 Age         an archive that is ahead of its store says that the store is an older one (older_store.py).
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -22,9 +24,11 @@ from fencepost.quorum.journal import REGULAR, Journal
 from fencepost.quorum.older_store import is_noted, note_archives, require_not_older
 from fencepost.records.batch import stamp
 from fencepost.records.entry import Entry, LoggedBatch, decode_entry, decode_records, placed
-from fencepost.records.invariant import invariant
-from fencepost.records.types import LOGS, Log, LogIndex, Offset
+from fencepost.records.invariant import CorruptData, invariant
+from fencepost.records.levels import LevelTooHigh
+from fencepost.records.types import LOGS, Log, LogIndex, Offset, Term
 from fencepost.snapshots.archive import Archive
+from fencepost.snapshots.archive_scrub import SUMS_REMEDY
 from fencepost.snapshots.clean_shutdown import forget_clean_shutdown, record_clean_shutdown
 from fencepost.snapshots.store import Store
 from fencepost.snapshots.sums import StoreDamaged
@@ -78,6 +82,7 @@ class Archiver:
             (1, ImageHeader()) if raw is None else msgspec.msgpack.decode(raw, type=tuple[int, ImageHeader])
         )
         is_empty = raw is None and journal.last_index <= 1  # the store was lost: nothing can be refilled
+        epochs = _epochs(journal, self._mark)
         self.archives = {
             log: Archive.open(
                 root,
@@ -85,6 +90,7 @@ class Archiver:
                 config.cluster_id,
                 segment_bytes=config.segment_bytes,
                 flushed_end=OFFSET_MAX if is_empty else self._mark[1].log_end(log),
+                epoch_at=epochs[log].at,
             )
             for log in LOGS
         }
@@ -98,6 +104,8 @@ class Archiver:
                     reason=archive.damage.reason,
                     note="its bytes are kept; other nodes have these offsets in their archives",
                 )
+            if archive.torn_sums is not None:
+                log.warning("archive_sums_changed", reason=archive.torn_sums, next=SUMS_REMEDY)
             self._log_cut(archive)
         if is_empty and not is_noted(store):
             note_archives(store, self.archives)
@@ -204,13 +212,15 @@ class Archiver:
         """Append what the image has and the archive lacks."""
         refilled = 0
         self._jump(self._mark[1])
-        for entry, before, after in _walk(journal, self._mark, applied):
+        header = self._store.image.header
+        lacks = any(archive.end < header.log_end(log) for log, archive in self.archives.items())
+        for entry, before, after in _walk(journal, self._mark, applied) if lacks else ():
             for log, base_offset, batch in placed(entry, before.log_ends):
                 archive = self.archives[log]
                 if base_offset >= archive.end:
                     archive.append(stamp(batch, base_offset, after.controller_epoch))
                     refilled += 1
-        self._jump(self._store.image.header)
+        self._jump(header)
         if refilled:
             self._log.info("archive_refilled", batches=refilled)
             self.write()
@@ -242,6 +252,39 @@ def _walk(
         outcome = apply(view, entry, logged)
         if isinstance(outcome, Applied):
             yield entry, outcome.before, view.header
+
+
+class _Epochs:
+    """Of a log's batches from some offset on: which leader epoch begins where."""
+
+    def __init__(self) -> None:
+        self._begins: list[Offset] = []
+        self._epochs: list[Term] = []
+        self._end = Offset(0)
+
+    def add(self, base: Offset, end: Offset, epoch: Term) -> None:
+        """Of the next batch."""
+        if not self._epochs or self._epochs[-1] != epoch:
+            self._begins.append(base)
+            self._epochs.append(epoch)
+        self._end = end
+
+    def at(self, offset: Offset) -> Term | None:
+        """Of the batch at ``offset``; None if it is not among them."""
+        number = bisect_right(self._begins, offset) - 1
+        return self._epochs[number] if number >= 0 and offset < self._end else None
+
+
+def _epochs(journal: Journal, mark: tuple[int, ImageHeader]) -> dict[Log, _Epochs]:
+    """As the journal says, of what came after the mark; committed or not: the archive has what was."""
+    found = {log: _Epochs() for log in LOGS}
+    if mark[0] < journal.first_index:
+        return found
+    with suppress(CorruptData, LevelTooHigh):  # whatever applies that entry says so
+        for entry, before, after in _walk(journal, mark, journal.last_index):
+            for log, base_offset, _ in placed(entry, before.log_ends):
+                found[log].add(base_offset, after.log_end(log), after.controller_epoch)
+    return found
 
 
 def _counted(batch: LoggedBatch) -> LoggedBatch:

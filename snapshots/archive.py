@@ -27,7 +27,7 @@ from fencepost.records.batch import batch_header
 from fencepost.records.invariant import invariant
 from fencepost.records.named_errors import naming
 from fencepost.records.types import Log, Offset
-from fencepost.snapshots.archive_recovery import OPEN, SEALED, ArchiveRecovery, Cut, Damage
+from fencepost.snapshots.archive_recovery import OPEN, SEALED, ArchiveRecovery, Cut, Damage, EpochAt
 from fencepost.snapshots.checksums import SUFFIX, Content, Owner, SegmentSums, sums_path, write_content
 from fencepost.snapshots.file_sums import NOT_SUMMED, Summed, read_sum
 from fencepost.snapshots.flushes import flush, sync_path
@@ -62,7 +62,9 @@ class _File:
 class Archive:
     """One log's archive, open for writing. One writer at a time: the node's directory lock sees to it."""
 
-    def __init__(self, directory: Path, segment_bytes: int, flushed_end: Offset, owner: Owner) -> None:
+    def __init__(
+        self, directory: Path, segment_bytes: int, flushed_end: Offset, owner: Owner, epoch_at: EpochAt
+    ) -> None:
         """Not called directly: use ``open``."""
         self._directory = directory
         self._owner = owner
@@ -75,7 +77,7 @@ class Archive:
         self._syncing = threading.Lock()  # one ``sync`` at a time
         self._active: _File | None = None
         self.sums_failure: OSError | None = None  # why a sum could not be saved; its owner says it
-        self._found = ArchiveRecovery(directory, flushed_end, owner)
+        self._found = ArchiveRecovery(directory, flushed_end, owner, epoch_at)
         self._segments = self._found.segments
         self._sums = not self._segments or any(directory.glob(f"*{SUFFIX}"))
         self.end = self._recover()
@@ -91,6 +93,7 @@ class Archive:
         *,
         segment_bytes: int = SEGMENT_BYTES_MAX,
         flushed_end: Offset = LOG_START,
+        epoch_at: EpochAt = lambda _offset: None,
     ) -> "Archive":
         """Open ``<root>/<log directory>``, making it if need be, and cut it to its last whole batch.
 
@@ -102,7 +105,7 @@ class Archive:
         directory.mkdir(parents=True, exist_ok=True)
         sync_path(root.parent)
         sync_path(root)
-        return cls(directory, segment_bytes, flushed_end, archive_owner(cluster_id, log))
+        return cls(directory, segment_bytes, flushed_end, archive_owner(cluster_id, log), epoch_at)
 
     @staticmethod
     def read_only(root: Path, log: Log) -> ArchiveReader:
@@ -118,6 +121,11 @@ class Archive:
     def damage(self) -> Damage | None:
         """The first of what opening left as it is."""
         return self._found.damage
+
+    @property
+    def torn_sums(self) -> str | None:
+        """A sentence about sums of what was not sealed: they could not be read, and are made again."""
+        return self._found.torn_sums
 
     @property
     def lost_its_start(self) -> bool:

@@ -3,19 +3,21 @@
 Cut      to the last whole batch, where the journal refills what goes. Before ``flushed_end``, up to which the
          archive was flushed and the journal need not reach, nothing is cut but a torn tail.
 Damage   is what leads nowhere there, or is not as it was summed (snapshots/checksums.py): the bytes stay.
+Epochs   which no CRC covers, of what is not summed yet, are those that the journal says.
 Sums     of segments that are not sealed are compared here; those of sealed ones by each reader
          (segments.py), and by the scrub (archive_scrub.py).
 Holes    ``holes.json`` that cannot be read is kept beside a new one, which names what lies between segments.
 """
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from fencepost.records.invariant import CorruptData
-from fencepost.records.types import Offset
+from fencepost.records.types import Offset, Term
 from fencepost.records.whole_batches import first_whole
-from fencepost.snapshots.checksums import Owner, forget_sums
+from fencepost.snapshots.checksums import Owner, forget_sums, torn_sums
 from fencepost.snapshots.flushes import replace_file, sync_path
 from fencepost.snapshots.segments import (
     HOLES_FILE,
@@ -30,6 +32,9 @@ from fencepost.snapshots.segments import (
     sound_part,
     unlike_written,
 )
+
+EpochAt = Callable[[Offset], Term | None]
+"""The leader epoch of the batch at an offset; None where nothing says."""
 
 SEALED: Final = 0o444
 OPEN: Final = 0o644
@@ -56,13 +61,15 @@ class Damage(NamedTuple):
 class ArchiveRecovery:
     """The files of an archive that is being opened. The list of segments is the archive's from then on."""
 
-    def __init__(self, directory: Path, flushed_end: Offset, owner: Owner) -> None:
+    def __init__(self, directory: Path, flushed_end: Offset, owner: Owner, epoch_at: EpochAt) -> None:
         self._directory = directory
+        self._epoch_at = epoch_at
         self._flushed_end = flushed_end
         self._owner = owner
         self.segments = list(list_segments(directory))
         self.cut: Cut | None = None
         self.damage: Damage | None = None  # the first one
+        self.torn_sums = torn_sums(each.path for each in self.segments if not each.sealed)
         self.holes = self._named_holes()
         self.lost_its_start = self._begins_nowhere()
 
@@ -81,7 +88,7 @@ class ArchiveRecovery:
                     self._cut(number, 0, reason)
                     self.segments.pop().path.unlink()  # emptied, and no batch of this name will come
                     break
-            end, position, error = sound_part(segment)
+            end, position, error = sound_part(segment, self._epoch_at)
             if error is None:
                 unlike = unlike_written(segment, self._owner)
                 if unlike is not None and segment.base < self._flushed_end:

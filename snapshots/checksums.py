@@ -15,7 +15,7 @@ Earlier     versions, but for 1, neither write nor read the file; what they appe
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -115,6 +115,14 @@ def is_torn(segment: Path) -> bool:
         return False
     content, crc = raw[: -_CRC.size], raw[-_CRC.size :]
     return len(crc) < _CRC.size or _CRC.unpack(crc)[0] != crc32c(content)
+
+
+def torn_sums(segments: Iterable[Path]) -> str | None:
+    """A sentence about files of sums whose own checksum is wrong; None: there are none. Raises OSError."""
+    names = [sums_path(segment).name for segment in segments if is_torn(segment)]
+    if not names:
+        return None
+    return f"{', '.join(names)}: torn, or changed; what it said of its segment is not compared"
 
 
 def write_content(path: Path, base: int, content: Content, *, durable: bool) -> None:

@@ -286,16 +286,27 @@ def encode_holes(holes: tuple[Hole, ...]) -> bytes:
     return with_check(msgspec.json.encode(stored))
 
 
-def sound_part(segment: Segment) -> tuple[Offset, int, CorruptData | None]:
-    """How far a segment is sound: the offset that follows, its position, and what is wrong there."""
+def sound_part(
+    segment: Segment, epoch_at: Callable[[Offset], Term | None] = lambda _offset: None
+) -> tuple[Offset, int, CorruptData | None]:
+    """How far a segment is sound: the offset that follows, its position, and what is wrong there.
+
+    epoch_at   the leader epoch that a batch must have, by its base offset; None where nothing says.
+    """
     end, position = segment.base, 0
     epoch, epoch_began = Term(-1), (end, position)
     try:
         for stored in scan_segment(segment):
+            must_be = epoch_at(end)
+            if must_be not in (None, stored.header.leader_epoch):
+                found = stored.header.leader_epoch
+                raise CorruptData(f"{segment.path}, position {position}: epoch {found}, expected {must_be}")
             if stored.header.leader_epoch != epoch:
                 epoch, epoch_began = stored.header.leader_epoch, (end, position)
             end, position = stored.header.end, stored.position + stored.header.size
     except EpochFell as error:
+        if (epoch_at(end) or -1) >= epoch:
+            return end, position, error
         return *epoch_began, error  # the higher epoch may be the wrong one: both go
     except CorruptData as error:
         return end, position, error

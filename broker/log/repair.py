@@ -24,13 +24,13 @@ from fencepost.broker.log.put_back import Changed, proven
 from fencepost.broker.log.read_ahead import ReadAhead
 from fencepost.broker.log.recovery import lost_segment
 from fencepost.broker.log.segment import SUFFIXES, Segment
-from fencepost.broker.log.side_files import changed_side_files, torn_sums
+from fencepost.broker.log.side_files import changed_side_files
 from fencepost.broker.log.swaps import changed_swaps
 from fencepost.broker.log.unchecked import header_in_place
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset, Term
 from fencepost.snapshots.checksums import SUFFIX as SUMS
-from fencepost.snapshots.checksums import Owner, forget_sums, is_as_summed, load_sums
+from fencepost.snapshots.checksums import Owner, forget_sums, is_as_summed, load_sums, torn_sums
 from fencepost.snapshots.flushes import sync_path
 from fencepost.snapshots.segments import LOG_START, list_segments
 
@@ -111,7 +111,7 @@ def inspect(directory: Path, *, machine_went_down: bool, deleted_before: Offset 
         damage = Damage(path, size, size, end, reason)
     damage = _of_files(directory, segments, damage, machine_went_down=machine_went_down)
     changed = _changed(directory, segments, known, is_damaged=damage is not None)
-    not_compared = torn_sums(segments) if machine_went_down else None
+    not_compared = torn_sums(each.path for each in segments) if machine_went_down else None
     for segment in segments:
         segment.close()
     lost = None if damage is None else _lost(damage, segments)

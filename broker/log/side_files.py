@@ -5,7 +5,7 @@ Sums         by the checksum of their file.
 Snapshots    of the producers by their checksum, the newest one by the last segment's sums, too.
 Epochs       by the batches (epoch_check.py).
 Torn         files of sums, after a crash of the machine, are no finding, for they are not flushed:
-             ``torn_sums`` says them apart. Nor is the file of epochs.
+             ``checksums.torn_sums`` says them apart. Nor is the file of epochs.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,14 +35,6 @@ def changed_side_files(
     yield from _snapshots(directory, segments)
     if any(segment.size for segment in segments):
         yield from _epochs(directory, segments, point, machine_went_down=machine_went_down)
-
-
-def torn_sums(segments: Sequence[Segment]) -> str | None:
-    """A sentence about files of sums whose own checksum is wrong; None: there are none. Raises OSError."""
-    names = [sums_path(segment.path).name for segment in segments if is_torn(segment.path)]
-    if not names:
-        return None
-    return f"{', '.join(names)}: torn, or changed; what it said of its segment is not compared"
 
 
 def _snapshots(directory: Path, segments: Sequence[Segment]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from fencepost.node.archive_scrub import ArchiveScrub
 from fencepost.records.batch_layout import LEADER_EPOCH_AT
 from fencepost.records.types import Log, Offset
 from fencepost.snapshots.archive_scrub import HOLES_REMEDY
+from fencepost.snapshots.checksums import sums_path
 from fencepost.snapshots.segments import HOLES_FILE, Hole, load_holes
 from fencepost.snapshots.store import Store
 from tests.harness.command import contents, here
@@ -192,3 +193,25 @@ def test_a_node_that_ends_does_not_wait_for_the_round(cluster: LocalCluster) -> 
         await scrub.stop()
 
     asyncio.run(story())
+
+
+def test_sums_that_changed_are_named_and_made_again(cluster: LocalCluster, capsys: Capture) -> None:
+    path = sums_path(segment(root(cluster, 2), BASE))
+    before = path.read_bytes()
+    path.write_bytes(before[:20] + bytes((before[20] ^ 1,)) + before[21:])
+    verified = here(capsys, "storage", "verify", "--dir", cluster.directory, "--node", "2")
+    assert verified.status == 0
+    assert f"{path.name}: torn, or changed" in verified.stdout
+
+    async def story() -> None:
+        scrub = ArchiveScrub(root(cluster, 2), cluster.cluster_id, log=structlog.get_logger())
+        for _ in range(2):
+            await scrub.scrub_once()
+
+    with structlog.testing.capture_logs() as logged:
+        asyncio.run(story())
+    named, *rounds = logged
+    assert (named["event"], named["log_level"]) == ("archive_sums_changed", "warning")
+    assert f"{path.name}: torn, or changed" in named["reason"]
+    assert [each["event"] for each in rounds] == ["archive_scrubbed"] * 2
+    assert path.read_bytes() == before

@@ -178,7 +178,7 @@ COMPARED_LOGS: Final = (
         "torn-sums-unsaid",
         "files of sums that are torn after a crash of the machine are said",
         "broker/log/repair.py",
-        "torn_sums(segments) if machine_went_down else None",
+        "torn_sums(each.path for each in segments) if machine_went_down else None",
         "None",
         (VERIFY + "test_without_a_lock_it_is_said_what_a_torn_end_may_be",),
     ),

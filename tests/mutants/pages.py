@@ -10,9 +10,11 @@ EACH_BIT: Final = (TESTS + "test_each_bit_of_what_lmdb_goes_by_is_found",)
 OF_NUMBERS: Final = (
     TESTS + "test_a_transaction_of_a_meta_page_that_changed_does_not_bring_the_store_before_back",
 )
+ARCHIVE_SUMS: Final = ("tests/cli/test_archive_repair.py::test_sums_that_changed_are_named_and_made_again",)
 JOURNAL_SUMS: Final = (
     "tests/quorum/test_integrity.py::test_a_checksum_with_another_key_or_that_is_gone_is_a_lost_store",
 )
+DAMAGE: Final = "tests/quorum/test_archive_damage.py::"
 NAMED: Final = ("tests/quorum/test_integrity.py::test_what_of_meta_changed_is_named",)
 
 PAGES: Final = (
@@ -175,5 +177,37 @@ PAGES: Final = (
         '    if not seal.is_of(meta):\n        raise SealBroken("its header or',
         '    if False:\n        raise SealBroken("its header or',
         ("tests/snapshots/test_seal_copies.py::test_rows_are_copied_under_a_seal_alone",),
+    ),
+    Mutant(
+        "archive-epochs-of-the-journal-unread",
+        "an epoch in the archive that is not summed is the one that the journal says",
+        "quorum/archiver.py",
+        "                epoch_at=epochs[log].at,\n",
+        "",
+        (DAMAGE + "test_an_epoch_that_changed_behind_the_mark_comes_again_from_the_journal",),
+    ),
+    Mutant(
+        "archive-refilled-only-where-each-lacks-some",
+        "what the image has and the archive lacks is refilled",
+        "quorum/archiver.py",
+        "        lacks = any(",
+        "        lacks = all(",
+        (DAMAGE + "test_an_epoch_that_changed_behind_the_mark_comes_again_from_the_journal",),
+    ),
+    Mutant(
+        "archive-sums-changed-unsaid",
+        "sums that changed are named by the scrub",
+        "snapshots/archive_scrub.py",
+        "        say(torn)\n",
+        "        pass\n",
+        ARCHIVE_SUMS,
+    ),
+    Mutant(
+        "archive-sums-changed-unverified",
+        "sums that changed are named by storage verify",
+        "cli/storage_verify.py",
+        "(no_start, torn) if each",
+        "(no_start,) if each",
+        ARCHIVE_SUMS,
     ),
 )

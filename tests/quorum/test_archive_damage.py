@@ -8,9 +8,11 @@ import pytest
 import structlog
 
 import fencepost.quorum.snapshotter
+from fencepost.records.batch_layout import LEADER_EPOCH_AT
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Log, Offset
 from fencepost.snapshots.archive import Archive
+from fencepost.snapshots.checksums import sums_path
 from fencepost.snapshots.segments import ArchiveReader
 from tests.quorum.conftest import MakeRig
 from tests.quorum.rig import Rig
@@ -90,6 +92,22 @@ def test_a_changed_batch_before_the_mark_is_named_and_no_byte_is_cut(marked: Rig
             each.path.unlink(missing_ok=True)
         (path.parent / "holes.json").unlink()
     assert seen >= BEFORE
+
+
+@pytest.mark.parametrize("at", range(LEADER_EPOCH_AT, LEADER_EPOCH_AT + 4))
+def test_an_epoch_that_changed_behind_the_mark_comes_again_from_the_journal(marked: Rig, at: int) -> None:
+    """Before any sum covered it: no CRC does, and only a lower one behind it would tell."""
+    path, end = segment(marked), marked_end(marked)
+    whole = path.read_bytes()
+    for position, offset in batches(path):
+        raw = bytearray(whole)
+        raw[position + at] ^= 1
+        path.write_bytes(raw)
+        if offset >= end:
+            sums_path(path).unlink(missing_ok=True)
+            assert [line["event"] for line in started(marked)] == ["archive_cut", "archive_refilled"]
+            assert path.read_bytes() == whole
+            marked.crash(2)
 
 
 def test_a_changed_batch_behind_the_mark_comes_again_from_the_journal(marked: Rig) -> None:

@@ -2,19 +2,14 @@
 
 A batch is there whole, at the offset and in the epoch that it got when it was applied; nothing that was
 superseded is there; what is missing is missing because a snapshot took its place, and says so. Of an archive
-whose files were damaged what can still be read is what was committed. That is not said of the epochs of what
-is not summed (checksums.py): no CRC covers them, and that one is wrong is seen at a later batch, if its epoch
-is lower (segments.py: EpochFell).
+whose files were damaged what can still be read is what was committed.
 """
 
 from fencepost.records.batch import decode_batch, stamp
-from fencepost.records.batch_layout import LEADER_EPOCH_AT
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Log, Offset, Term
 from fencepost.snapshots.archive import Archive
-from fencepost.snapshots.checksums import load_sums
 from fencepost.snapshots.segments import list_segments, scan_segment, unlike_written
-from tests.simulation.files import EPOCH_BYTES
 from tests.simulation.invariants import require
 from tests.simulation.ledger import Ledger
 
@@ -52,14 +47,6 @@ def archive_is_the_log(archive: Archive, committed: dict[int, bytes], node: int)
     return kept
 
 
-def _whole(batch: bytes) -> bytes:
-    return batch
-
-
-def _without_epoch(batch: bytes) -> bytes:
-    return batch[:LEADER_EPOCH_AT] + batch[LEADER_EPOCH_AT + EPOCH_BYTES :]
-
-
 def archive_has_nothing_else(archive: Archive, committed: dict[int, bytes], node: int) -> int:
     """Of one whose files were damaged. Returns how many batches can be read."""
     archive.write()
@@ -67,15 +54,12 @@ def archive_has_nothing_else(archive: Archive, committed: dict[int, bytes], node
     for segment in list_segments(archive.reader().directory):
         if unlike_written(segment) is not None:
             continue
-        summed = load_sums(segment.path).batches.size
         try:
             for stored in scan_segment(segment):
                 found += 1
                 base = stored.header.base_offset
-                is_summed = stored.position + stored.header.size <= summed
-                compared = _whole if is_summed else _without_epoch
                 require(
-                    compared(stored.content) == compared(committed.get(base, b"")),
+                    stored.content == committed.get(base),
                     "a damaged archive has another batch than was committed",
                     node=node,
                     offset=base,

@@ -1,7 +1,7 @@
 """Files beside a dead process's store that are not what was written: archive segments, snapshots, the clock.
 
-A bit is another one, the end is gone, sectors are zeros, or the name is gone; of a segment also a bit of a
-leader epoch, which no batch's checksum covers, where the segment is summed. What a process answers does not
+A bit is another one, the end is gone, sectors are zeros, or the name is gone; of a segment often a bit of a
+leader epoch, which no batch's checksum covers. What a process answers does not
 depend on them: it must start, name what differs, and never use a wrong byte.
 """
 
@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.records.batch_layout import HEADER_BYTES, LEADER_EPOCH_AT, size_at
-from fencepost.snapshots.checksums import load_sums
 
 PATTERNS: Final = (
     "archive/*/*.log",
@@ -25,7 +24,6 @@ PATTERNS: Final = (
 KINDS: Final = ("bit", "bit", "bit", "torn", "zeros", "gone")
 ZEROS_MAX: Final = 512
 EPOCH_SHARE: Final = 0.5  # of the bits of segments
-EPOCH_BYTES: Final = 4
 
 
 def lose_snapshots(directory: Path) -> None:
@@ -40,10 +38,6 @@ def _batches(content: bytearray) -> list[int]:
         found.append(at)
         at += max(HEADER_BYTES, size_at(content, at))  # it may be a changed one
     return found
-
-
-def _is_summed(segment: Path, at: int) -> bool:
-    return at < load_sums(segment).batches.size
 
 
 def damage_file(directory: Path, rng: random.Random) -> str | None:
@@ -63,8 +57,6 @@ def damage_file(directory: Path, rng: random.Random) -> str | None:
     batches = _batches(content) if kind == "bit" and path.suffix == ".log" else []
     if batches and rng.random() < EPOCH_SHARE:
         at = rng.choice(batches) + LEADER_EPOCH_AT + 3
-    if any(0 <= at - each - LEADER_EPOCH_AT < EPOCH_BYTES for each in batches) and not _is_summed(path, at):
-        at += EPOCH_BYTES  # else the next start sums it with the rest, and nothing can say that it changed
     if kind == "bit":
         content[at] ^= 1 << rng.randrange(8)
     elif kind == "torn":
