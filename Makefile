@@ -15,7 +15,7 @@ FAST_TESTS := $(PYTEST) -q -m "not slow" -n auto $(FILE_BY_FILE)
 # Else pytest compiles every test at each start, in each worker: six seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help docs kit-corpus kit-faults demo demo-upgrade demo-audit demo-late-endtxn audit-kafka audit-faults zookeeper up test test-clients test-upgrade test-audit test-audit-spark test-audit-embedded audit-spark bench-audit-cluster test-dual-write test-client-kafka test-client-faults test-rebalances namespaces rolling-changes login-storm count-guards count-digests check lint types imports fast bench bench-kafka bench-transactions-kafka bench-cleaning-kafka bench-start simulate storms mutants rows clean
+.PHONY: help docs kit-corpus kit-faults demo demo-upgrade demo-audit demo-late-endtxn audit-kafka audit-faults zookeeper up test test-clients test-upgrade test-audit test-audit-spark test-audit-embedded audit-spark bench-audit-cluster test-dual-write test-client-kafka test-client-faults test-rebalances namespaces rolling-changes login-storm count-guards count-digests check lint types imports fast bench bench-kafka bench-transactions-kafka bench-cleaning-kafka bench-start simulate storms sweep mutants rows clean
 .DELETE_ON_ERROR:
 
 help:
@@ -53,6 +53,7 @@ help:
 	@echo "make docs       the pages as a site, in build/docs; a link that leads nowhere fails"
 	@echo "make simulate   seeded storms against the real Raft core; ARGS='--seeds 100'"
 	@echo "make storms     storms of failing disks, lost writes and clocks, resumable; ARGS='--short 500 --long 5 --from 20000'"
+	@echo "make sweep      a bit of each part of a node's files flipped in turn, in a simulated cluster; ARGS='--every 10'"
 	@echo "make mutants    break the code on purpose, one line at a time; a test must notice each"
 	@echo "make rows       the feature table: each row, its tests, their result"
 	@echo "make clean      remove .venv, caches and builds; clusters (.fencepost) stay"
@@ -232,6 +233,9 @@ simulate: $(READY)
 
 storms: $(READY)
 	$(BIN)/python -m tests.simulation.hunt $(ARGS)
+
+sweep: $(READY)
+	$(BIN)/python -m tests.simulation.sweep $(ARGS)
 
 mutants: $(AUDIT_READY)
 	$(BIN)/python -m tests.mutants $(ARGS)
