@@ -30,9 +30,9 @@ from typing import Final, NamedTuple
 import click
 import msgspec
 
+from tests.harness.page_layout import PAGE, pages
 from tests.simulation.invariants import Violation, require
 from tests.simulation.mixed import WithTransactions
-from tests.simulation.page_layout import PAGE, pages
 from tests.simulation.process import Process
 from tests.simulation.simulation import HEAL_S
 from tests.simulation.sweep_looks import left_in, scrubbed_in

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from fencepost.records.batch_layout import HEADER_BYTES, size_at
-from tests.simulation.page_layout import spans
+from tests.harness.page_layout import spans
 
 WHOLE: Final = (
     "meta page", "unused of the earlier", "leaf page", "branch page", "overflow page", "unused page header",

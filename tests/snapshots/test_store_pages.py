@@ -10,7 +10,7 @@ from lmdb import verify
 from fencepost.snapshots.store import Store
 from fencepost.snapshots.store_pages import require_sound_pages
 from fencepost.snapshots.sums import StoreDamaged
-from tests.simulation.page_layout import spans
+from tests.harness.page_layout import spans
 from tests.simulation.sweep_places import BITS, EITHER, UNUSED
 
 PAGE = 4096
