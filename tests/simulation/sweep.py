@@ -321,14 +321,17 @@ def main(seed: int, only: str, first: int, every: int) -> None:
     wanted = [case for case in sweep.cases if only in case.structure][first::every]
     together = [wanted[at : at + TOGETHER] for at in range(0, len(wanted), TOGETHER)]
     outcomes: dict[str, Counter[str]] = defaultdict(Counter)
-    failed = 0
+    failed, done = 0, 0
     with ProcessPoolExecutor(WORKERS) as pool:
-        for case, outcome in (each for played in pool.map(partial(_play, seed), together) for each in played):
-            if outcome.failure:
-                failed += 1
-                click.echo(f"FAILED {case}: {outcome.failure}", err=True)
-            else:
-                outcomes[case.structure][outcome.said] += 1
+        for played in pool.map(partial(_play, seed), together):
+            for case, outcome in played:
+                if outcome.failure:
+                    failed += 1
+                    click.echo(f"FAILED {case}: {outcome.failure}", err=True)
+                else:
+                    outcomes[case.structure][outcome.said] += 1
+            done += len(played)
+            click.echo(f"{done} of {len(wanted)} cases, {failed} failed", err=True)
     for structure, counts in sorted(outcomes.items()):
         click.echo(f"{structure}: {counts.total()}")
         for said, count in counts.most_common():
