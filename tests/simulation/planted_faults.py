@@ -46,8 +46,8 @@ PLANTED: Final = (
         "a-shorter-journal-believed",
         "a journal that lost its last entries is a lost store",
         "quorum/journal.py",
-        "        if cursor.last() and JOURNAL_KEY.unpack(cursor.key())[0] > last:\n",
-        "        if False:\n",
+        'txn.stat(sums)["entries"] != summed_entries',
+        "False",
         STORE,
     ),
     Planted(
