@@ -393,8 +393,8 @@ class Process(Starting):
         self._flushed = self._flushed or is_done
         if is_done and self.replica is not None:
             self.note_flush(self.replica.journal)
-        weather = self._weather()
-        if is_done and self.up and (self.keeps_earlier or weather.tears or weather.lost_flushes):
+        loses = self.up and (self.keeps_earlier or self._weather().tears or self._weather().lost_flushes)
+        if is_done and loses:
             self.earlier.flushed()
-        if self.up and self._rng.random() < weather.crash_in_flush:
+        if self.up and self._rng.random() < self._weather().crash_in_flush:
             raise Killed
