@@ -188,7 +188,6 @@ class Image(Overlay):
         if self.header is not self._saved:
             self._stored.take(self._rows)
             self._rows.clear()
-            self._stored.header = self.header
             self._store.meta_put(HEADER, msgspec.msgpack.encode(self.header))
             self._saved = self.header
 

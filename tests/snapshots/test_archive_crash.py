@@ -236,5 +236,6 @@ def test_killed_while_it_begins_again_it_begins_again(tmp_path: Path, step: Call
                 again.begin_again()
         else:
             again.begin_again()
+            assert [again.lost_its_start] == [False]
             assert (again.end, again.holes(), files(tmp_path)) == (0, (), [HOLES_FILE])
             again.close()

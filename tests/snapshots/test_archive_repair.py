@@ -8,6 +8,7 @@ import pytest
 from fencepost.records.batch_layout import LEADER_EPOCH_AT
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Log, Offset
+from fencepost.snapshots import archive_scrub
 from fencepost.snapshots.archive_repair import give_up, take, wrong_segments
 from fencepost.snapshots.archive_scrub import scrub_segment
 from fencepost.snapshots.checksums import Content, SegmentSums, load_sums, write_content
@@ -284,3 +285,22 @@ def test_the_scrub_sums_what_an_earlier_version_wrote_once_the_archive_has_sums(
         path.unlink()
     assert scrubbed(tmp_path) == []
     assert not list(folder(tmp_path).glob(f"*{SUMS}")), "an old directory stays as it was"
+
+
+def test_no_sums_are_left_of_a_segment_that_goes_while_it_is_scrubbed(tmp_path: Path) -> None:
+    """Retention removes the sums last: before this writes them, or behind it."""
+    for is_written in (True, False):
+        own = tmp_path / str(is_written)
+        written(own).close()
+        first = list_segments(folder(own))[0]
+        first.path.with_suffix(SUMS).unlink()
+
+        def gone(size: int, path: Path = first.path) -> None:
+            if size:
+                path.unlink(missing_ok=True)
+
+        with pytest.MonkeyPatch.context() as patch:
+            if not is_written:
+                patch.setattr(archive_scrub, "write_content", lambda *_, **__: None)
+            scrub_segment(first, OWNER, gone)
+        assert not first.path.with_suffix(SUMS).exists()

@@ -1,5 +1,6 @@
 """An archive that is written, images and their digests: at each of their bounds, and one beyond."""
 
+import os
 from contextlib import closing
 from pathlib import Path
 
@@ -131,6 +132,29 @@ def test_an_empty_segment_that_is_left_is_no_segment(tmp_path: Path) -> None:
     assert [each.base for each in list_segments(tmp_path / Log.METADATA.directory)] == [0]
     assert again.holes() == (Hole(Offset(4), Offset(9)),)
     assert opened(tmp_path).end == 9
+
+
+@table(
+    ("harm", "is_cut"),
+    [("a torn tail", True), ("a flipped byte", False), ("a tear inside", False), ("a later segment", False)],
+)
+def test_before_the_flushed_end_nothing_is_cut_but_a_torn_tail(
+    tmp_path: Path, harm: str, is_cut: bool
+) -> None:
+    archive = filled(tmp_path, 6)
+    path = segment(tmp_path, 4)
+    archive.close()
+    if harm == "a flipped byte":
+        flip(path, BATCH_BYTES + 80)
+    elif harm == "a tear inside":  # a whole batch lies behind it
+        path.write_bytes(batch(4)[:-5] + batch(5))
+    else:
+        os.truncate(path, 2 * BATCH_BYTES - 5)
+    if harm == "a later segment":
+        segment(tmp_path, 6).write_bytes(batch(6))
+    again = Archive.open(tmp_path, Log.METADATA, CLUSTER, flushed_end=Offset(8))
+    assert (again.cut is not None, again.damage is None) == (is_cut, is_cut)
+    again.close()
 
 
 def test_archives_of_one_cluster_have_one_owner_each(tmp_path: Path) -> None:
