@@ -169,6 +169,31 @@ def test_what_is_remembered_about_a_resource_is_forgotten_when_acls_change() -> 
     assert book.remembered_verdict(*asked) is None
 
 
+def test_bits_are_those_of_the_acls_that_apply() -> None:
+    book = book_of([allow(R), deny(W, host=HOST), allow(R, "o", principal=BOB, pattern=PREFIX)])
+    assert book.bits(ResourceType.TOPIC, "orders", ALICE, HOST) == 1 << R + 16 | 1 << W
+    assert book.bits(ResourceType.TOPIC, "orders", ALICE, "10.0.0.2") == 1 << R + 16
+    assert book.bits(ResourceType.TOPIC, "orders", ROOT, HOST) == 0
+    assert book.bits(ResourceType.TOPIC, "other", BOB, HOST) == 1 << R + 16
+    assert book.bits(ResourceType.TOPIC, "x", BOB, HOST) is None
+
+
+def test_nothing_is_left_of_acls_that_are_removed() -> None:
+    """Not even that some prefix has so many characters: each of them is one more look."""
+    acls = [
+        allow(R),
+        allow(R, "ab", pattern=PREFIX),
+        allow(W, "ab", pattern=PREFIX),
+        deny(R, "cd", pattern=PREFIX),
+    ]
+    book, empty = book_of(acls), book_of([])
+    book.take([AclChange(acls[1].acl_id), AclChange(acls[3].acl_id)], 9)
+    assert book._lengths[ResourceType.TOPIC] == {2: 1}
+    book.take([AclChange(each.acl_id) for each in acls], 10)
+    for name in ("acls", "_of_principal", "_literal", "_prefixed", "_lengths"):
+        assert getattr(book, name) == getattr(empty, name)
+
+
 def test_what_is_remembered_is_of_one_question() -> None:
     book = book_of([allow(R, host=HOST), allow(R, "other", principal=BOB)])
     assert book.remembered_verdict(ALICE, HOST, R, *ORDERS) is True

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,3 +60,14 @@ def test_who_leads(then: tuple[MetadataRecord, ...], leader: int) -> None:
     found = partition(view, "orders", 0)
     assert found is not None
     assert leader_of(view, found) == leader
+
+
+@table(("leader", "expected"), [(0, 0), (NO_LEADER, NO_LEADER), (1, NO_LEADER)])
+def test_broker_0_leads_as_any_other(leader: int, expected: int) -> None:
+    view = image(LIVE[0])
+    create(view, NewTopic("orders", 1, 1))
+    found = partition(view, "orders", 0)
+    assert found is not None
+    zero = image(registered(0, 100, fenced=False))
+    kept = msgspec.structs.replace(found, leader=BrokerId(leader))
+    assert leader_of(zero, kept) == expected

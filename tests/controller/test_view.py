@@ -17,6 +17,7 @@ from fencepost.controller.view import (
     decode_int_key,
     encode_int_key,
 )
+from fencepost.records.invariant import InvariantViolation
 from tests.controller.worlds import Step, allocated, histories, image, live_through, rows
 
 WORDS: Table[int, str] = Table("words", str, encode_int_key, decode_int_key)
@@ -174,3 +175,14 @@ def test_writing_moves_the_header_too() -> None:
     over.header = image(log_end=99).header
     over.write_to(base)
     assert base.header.log_ends == (99, 0, 0)
+
+
+def test_rows_are_not_moved_to_where_they_would_be_undone() -> None:
+    over, base = Overlay(EmptyView()), Overlay(EmptyView())
+    over.put(WORDS, 1, "word")
+    base.begin()
+    with pytest.raises(InvariantViolation, match="undone"):
+        over.write_to(base)
+    base.undo()
+    over.write_to(base)
+    assert base.get(WORDS, 1) == "word"

@@ -81,6 +81,10 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
         ),
     ): "the offset is not the expected one there",
     (
+        "controller/groups/syncing.py",
+        ('- raise UnknownMemberId(f"group {request.group_id!r} has no members: join again")\n+ pass'),
+    ): "no one is a member of a group without members: the next line raises the same",
+    (
         "quorum/firewall.py",
         (
             "- if message.next_index < 1 or message.next_index > self._journal.last_index + 1:\n"

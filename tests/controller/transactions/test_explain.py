@@ -8,6 +8,7 @@ from fencepost.controller.transactions.states import State
 from tests.controller.transactions.group_worlds import PRODUCER_A, PRODUCER_B, A, B, LoopCoordinator
 from tests.controller.transactions.worlds import TIMEOUT_MS, Coordinator, transaction
 from tests.controller.transactions.worlds import opened as of_two_phase
+from tests.together import table
 
 
 def explained(coordinator: Coordinator) -> str:
@@ -187,3 +188,27 @@ def test_fenced_by_another_member_of_its_group(has_written: bool) -> None:
             "no instance has producer 1000, epoch 1: the next InitProducerId begins a new one; "
             f"epoch 0 of producer 1000 was fenced by {by} 0.0 s ago."
         )
+
+
+def test_set_aside_by_the_coordinator() -> None:
+    coordinator = opened()
+    failing = (("a row is broken", coordinator.now_ms - 4_000), ("again", coordinator.now_ms - 500))
+    assert explain(coordinator.row(), coordinator.now_ms, failing=failing) == (
+        "producer 1000, epoch 0 has had a transaction on 1 partition open for 12.3 s; it is aborted in 47.7 "
+        "s unless it ends before; the coordinator set it aside 4.0 s ago and tries it again: a row is "
+        "broken; the coordinator set it aside 0.5 s ago and tries it again: again."
+    )
+
+
+@table(
+    ("ms", "said"),
+    [(-5, "0.0 s"), (0, "0.0 s"), (119_900, "119.9 s"), (120_000, "2 min"), (7_199_000, "120 min"),
+     (7_200_000, "2 h"), (172_799_000, "48 h"), (172_800_000, "2 days"), (900_000_000, "10 days")],
+)  # fmt: skip
+def test_a_span_of_time_as_people_read_it(ms: int, said: str) -> None:
+    coordinator = Coordinator()
+    coordinator.init()
+    coordinator.now_ms += ms
+    assert explained(coordinator) == (
+        f"producer 1000, epoch 0 began {said} ago and has opened no transaction yet."
+    )
