@@ -85,31 +85,32 @@ def due_by_time(
     And where the walk goes on: None at its end.
     """
     idle = retention.idle()
-    first = (-1, _FIRST) if after is None else after
-    return _due(view, retention, TIMES, _within(view, TIMES, first, idle.last_ms, idle.first_future_ms))
+    return _due(view, retention, TIMES, _within(view, TIMES, after, idle.last_ms, idle.first_future_ms))
 
 
 def due_by_client(
     view: View, retention: Retention, after: TimedKey | None = None
 ) -> tuple[tuple[OffsetKey, ...], TimedKey | None]:
     """The same of offsets whose client said how long they are kept."""
-    first = (-1, _FIRST) if after is None else after
-    return _due(view, retention, EXPIRIES, _within(view, EXPIRIES, first, retention.now_ms, None))
+    return _due(view, retention, EXPIRIES, _within(view, EXPIRIES, after, retention.now_ms, None))
 
 
 def _within(
-    view: View, table: Table[TimedKey, bool], after: TimedKey, last_ms: int, first_future_ms: int | None
+    view: View,
+    table: Table[TimedKey, bool],
+    after: TimedKey | None,
+    last_ms: int,
+    first_future_ms: int | None,
 ) -> Iterator[TimedKey]:
     """The keys beyond ``after`` up to one time, and then those from another one on."""
-    begin = None if after[0] < 0 else after
-    if begin is None or begin[0] <= last_ms:
-        for key, _ in view.scan(table, begin):
+    if after is None or after[0] <= last_ms:
+        for key, _ in view.scan(table, after):
             if key[0] > last_ms:
                 break
             yield key
     if first_future_ms is not None:
         future = (max(0, first_future_ms - TIMES_BUCKET_MS), _FIRST)
-        for key, _ in view.scan(table, future if begin is None else max(begin, future)):
+        for key, _ in view.scan(table, future if after is None else max(after, future)):
             yield key
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from fencepost.controller import cluster_version
 from fencepost.controller.brokers import (
     BROKERS,
     Heartbeat,
@@ -100,9 +101,11 @@ def test_unregister_removes_the_registration() -> None:
     view = image(KNOWN, registered(2, 101))
     decision = decide_unregister(view, UnregisterBroker(BrokerId(1)))
     assert decision.records == (UnregisterBrokerRecord(broker_id=BrokerId(1), broker_epoch=BrokerEpoch(100)),)
+    before = cluster_version.current(view)
     for record in decision.records:
         replay_record(view, record)
     assert [key for key, _ in view.items(BROKERS)] == [2]
+    assert cluster_version.current(view) == before + 1, "clients see another cluster"
     with pytest.raises(BrokerIdNotRegistered):
         decide_unregister(view, UnregisterBroker(BrokerId(1)))
 

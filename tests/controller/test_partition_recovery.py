@@ -68,6 +68,12 @@ def test_it_begins_a_leader_epoch_where_its_broker_is_now() -> None:
     assert recovered(view, 500) == PartitionRecovered(2, 500)
 
 
+def test_the_log_of_broker_0_is_begun_as_any_other() -> None:
+    made = dataclasses.replace(MADE[2], leader=0, replicas=(0,), isr=(0,))
+    view = image(LEVEL, registered(0, fenced=False), MADE[1], made)
+    assert recovered(view, 500) == PartitionRecovered(1, 500)
+
+
 def test_a_start_is_never_below_an_earlier_one_and_goes_with_its_topic() -> None:
     view = world()
     recovered(view, 500)

@@ -180,3 +180,13 @@ def test_epochs_of_registrations_are_offsets_and_never_repeat(history: list[Step
     written = live_through(image(), history)
     epochs = [(n, r.broker_epoch) for n, r in enumerate(written) if isinstance(r, RegisterBrokerRecord)]
     assert all(offset == epoch for offset, epoch in epochs)
+
+
+def test_a_control_batch_of_a_later_version_changes_no_leader() -> None:
+    """It is fenced as any other: this version knows none of its records."""
+    batch = encode_batch([BatchRecord(b"\0\0\0\x63", b"")], timestamp_ms=0, control=True)
+    for base, outcome in ((0, Applied), (5, Superseded)):
+        later = Entry(ImageVersion(base), Term(0), NodeId(2), ProposalNumber(1), ((Log.METADATA, batch),))
+        view = Overlay(EmptyView())
+        assert isinstance(apply(view, later, decode_records(later)), outcome)
+        assert view.header.leader_id == -1

@@ -199,3 +199,12 @@ def test_a_cluster_is_born_with_users_and_no_later_one() -> None:
     assert scram.find(new, "a", S256) is not None
     assert decide_birth(new, LEVEL_MAX, (user,), migrating=False).records == ()
     assert user not in decide_birth(Overlay(EmptyView()), SCRAM_USERS - 1, (user,), migrating=False).records
+
+
+@table(
+    ("name", "may_be"),
+    [("", False), ("a", True), ("a" * 250, True), ("a" * 251, False), ("\u00fc" * 125, True),
+     ("\u00fc" * 126, False), ("a\0", False), ("\ud800", False), ("\udfff", False), ("\ue000", True)],
+)  # fmt: skip
+def test_a_user_has_a_name_of_so_many_bytes(name: str, may_be: bool) -> None:
+    assert scram.is_name(name) == may_be

@@ -4,6 +4,7 @@ import os
 from contextlib import closing
 from pathlib import Path
 
+import lmdb
 import msgspec
 import pytest
 from crc32c import crc32c
@@ -245,3 +246,15 @@ def test_the_journal_is_read_behind_an_index(
                     list(reader.journal_after(LogIndex(index)))
             else:
                 assert list(reader.journal_after(LogIndex(index))) == expected
+
+
+def test_an_error_of_the_database_names_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store.open(tmp_path / "store", sync=False)
+
+    def failing(*_: object) -> None:
+        raise lmdb.Error("broken")
+
+    monkeypatch.setattr(store.scrub, "step", failing)
+    with pytest.raises(lmdb.Error, match=r"store/data\.mdb: broken"):
+        store.scrub_rows(1)
+    store.abandon()

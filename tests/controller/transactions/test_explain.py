@@ -117,10 +117,11 @@ def test_fenced_by_a_new_instance() -> None:
     )
 
 
-def test_an_abort_in_the_very_ms_in_which_its_instance_came_is_its_own() -> None:
+@pytest.mark.parametrize("version", [0, 4])
+def test_an_abort_in_the_very_ms_in_which_its_instance_came_is_its_own(version: int) -> None:
     coordinator = Coordinator()
-    coordinator.init()
-    coordinator.init()
+    coordinator.init(init_version=version)
+    coordinator.init(init_version=version)
     coordinator.add(1000, 1)
     coordinator.end(1000, 1, committed=False)
     assert explained(coordinator) == (
