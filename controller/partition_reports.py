@@ -35,8 +35,10 @@ class EndTimes:
 
     def are_due(self, request: Heartbeat, now_ms: int) -> bool:
         """A minute has passed, or this registration has reported none yet, or its broker leaves."""
-        epoch, kept_ms = self._kept_ms.get(request.broker_id, (None, 0))
-        return epoch != request.broker_epoch or request.want_shut_down or now_ms - kept_ms >= ENDS_MS_MIN
+        kept = self._kept_ms.get(request.broker_id)
+        if kept is None or kept[0] != request.broker_epoch:
+            return True
+        return request.want_shut_down or now_ms - kept[1] >= ENDS_MS_MIN
 
     def note(self, request: Heartbeat, now_ms: int) -> None:
         """Ends of this registration were kept."""

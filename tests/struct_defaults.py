@@ -11,11 +11,12 @@ import pkgutil
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any, TypeAlias
+from uuid import UUID
 
 import msgspec
 
 Defaults: TypeAlias = dict[str, dict[str, float | bool]]
-"""By file and class, then by field: those that are numbers or true or false."""
+"""By file and class, then by field: those that are numbers, ids, or true or false."""
 
 
 def defaults_in(package: ModuleType) -> Defaults:
@@ -30,7 +31,7 @@ def defaults_in(package: ModuleType) -> Defaults:
                 numbers = {
                     field: default if isinstance(default, bool | float) else int(default)
                     for field, default in _defaults(each)
-                    if isinstance(default, int | float)
+                    if isinstance(default, int | float | UUID)
                 }
                 if numbers:
                     found[f"{file}.{name}"] = numbers

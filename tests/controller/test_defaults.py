@@ -41,8 +41,8 @@ DEFAULTS: Defaults = {
     "topics.NewTopic": {"partition_count": -1, "replication_factor": -1},
     "topics.Topic": {"partition_count": 0},
     "topics.TopicConfig": {"read_only": False, "sensitive": False, "kind": 0},
-    "topics.TopicCreated": {"error_code": 0, "partition_count": -1, "replication_factor": -1},
-    "topics.TopicDeleted": {"error_code": 0},
+    "topics.TopicCreated": {"error_code": 0, "topic_id": 0, "partition_count": -1, "replication_factor": -1},
+    "topics.TopicDeleted": {"topic_id": 0, "error_code": 0},
     "view.ImageHeader": {"version": 0, "controller_epoch": 0, "leader_id": -1},
     "voters.Quorum": {"kraft_version": 0},
 }

@@ -85,6 +85,13 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
         ('- raise UnknownMemberId(f"group {request.group_id!r} has no members: join again")\n+ pass'),
     ): "no one is a member of a group without members: the next line raises the same",
     (
+        "controller/transactions/assignments.py",
+        (
+            "- left = _grouped(set(keys_of(before)) - keys, generations, -1)\n"
+            "+ left = _grouped(set(keys_of(before)) - keys, generations, -2)"
+        ),
+    ): "what is left is of groups whose generations are known",
+    (
         "quorum/firewall.py",
         (
             "- if message.next_index < 1 or message.next_index > self._journal.last_index + 1:\n"

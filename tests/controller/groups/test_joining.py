@@ -54,6 +54,9 @@ def ask(member_id: str = "", **changes: Any) -> JoinGroup:
 NEW = Park(member("c-new"), is_new=True)
 ROWS = [  # group, members, phase, request, outcome
     pytest.param(None, (), Phase(), ask("x"), UnknownMemberId, id="4-missing-and-an-id"),
+    pytest.param(
+        None, (), Phase(), ask("x", protocols=()), UnknownMemberId, id="4-that-before-what-it-supports"
+    ),
     pytest.param(None, (), Phase(), ask(), MemberIdRequired, id="5-missing-and-no-id"),
     pytest.param(
         row(STABLE), (ALICE, BOB), Phase(), ask(knows_required_ids=False), GroupMaxSizeReached, id="6-full"
@@ -296,3 +299,18 @@ def test_the_vote(preferences: list[tuple[str, ...]], winner: str | None) -> Non
         for number, names in enumerate(preferences)
     )
     assert members.vote("m0") == winner
+
+
+@table(("protocol_type", "is_taken"), [("connect", True), ("consumer", False)])
+def test_while_members_join_the_first_of_them_said_the_groups_type(
+    protocol_type: str, is_taken: bool
+) -> None:
+    """What the group was before, when it last had members, does not count."""
+    phase = Phase(is_open=True, protocol_type="connect", pending=("c-new",))
+    request_, sender = ask("c-new", protocol_type=protocol_type), Sender("c", "/127.0.0.1", "new")
+    for group in (row(EMPTY), row(STABLE), None):
+        if is_taken:
+            assert isinstance(join_step(request_, sender, group, Membership((ALICE,)), phase, LIMITS), Park)
+        else:
+            with pytest.raises(InconsistentGroupProtocol):
+                join_step(request_, sender, group, Membership((ALICE,)), phase, LIMITS)

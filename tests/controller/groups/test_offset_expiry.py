@@ -226,6 +226,13 @@ def test_a_walk_stops_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [world.offset(partition=each) for each in range(4)] == [1, 1, 1, 1]
 
 
+def test_only_offsets_of_topics_that_are_gone_are_forgotten_for_that() -> None:
+    world = Sweeper()
+    world.commit(5)
+    keys = ((GROUP, ORDERS, 0), (GROUP, ORDERS, 3), (GROUP, "nothing", 0))
+    assert e.decide_forget_topics(world.view, keys).records == ()
+
+
 # -- topics ----------------------------------------------------------------------------------------------
 
 

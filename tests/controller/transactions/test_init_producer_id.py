@@ -335,3 +335,15 @@ def test_no_epoch_above_32766_is_ever_given() -> None:
     given = [coordinator.init() for _ in range(20)]
     assert max(epoch for _, epoch in given) == EPOCH_MAX - 1
     assert len(set(given)) == len(given)
+
+
+@table(("epoch", "is_given"), [(32766, True), (32767, False)])
+def test_an_id_that_is_not_known_is_begun_with_any_epoch_that_a_producer_may_have(
+    epoch: int, is_given: bool
+) -> None:
+    coordinator = Coordinator()
+    if is_given:
+        assert coordinator.init(42, epoch)[0] == 1000
+    else:
+        with pytest.raises(ProducerFenced, match="is given to no producer"):
+            coordinator.init(42, epoch)
