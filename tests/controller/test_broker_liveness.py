@@ -145,3 +145,14 @@ def test_unfencing_ends_a_controlled_shutdown_and_a_new_registration_does_too() 
     broker = view.get(BROKERS, BrokerId(1))
     assert broker is not None
     assert (broker.fenced, broker.in_controlled_shutdown) == (True, False)
+
+
+@table(("named", "fenced"), [(None, (1, 2)), ((1,), (1,)), ((2, 9), (2,)), ((), ())])
+def test_of_these_brokers_those_whose_session_timed_out_are_fenced(
+    named: tuple[int, ...] | None, fenced: tuple[int, ...]
+) -> None:
+    view = image(registered(1, 100, fenced=False), registered(2, 101, fenced=False), registered(3, 102))
+    wanted = None if named is None else tuple(map(BrokerId, named))
+    decision = decide_expire(view, SILENT, NOW_MS, wanted)
+    assert decision.response == fenced
+    assert len(decision.records) == len(fenced)

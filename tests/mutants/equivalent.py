@@ -81,6 +81,13 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
         ),
     ): "the offset is not the expected one there",
     (
+        "controller/groups/offset_expiry.py",
+        (
+            "- future = (max(0, first_future_ms - TIMES_BUCKET_MS), _FIRST)\n"
+            "+ future = (max(1, first_future_ms - TIMES_BUCKET_MS), _FIRST)"
+        ),
+    ): "steps are of ten minutes: it tells where the first ten of 1970 are",
+    (
         "controller/groups/syncing.py",
         ('- raise UnknownMemberId(f"group {request.group_id!r} has no members: join again")\n+ pass'),
     ): "no one is a member of a group without members: the next line raises the same",

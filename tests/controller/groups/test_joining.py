@@ -22,7 +22,9 @@ from fencepost.controller.groups.joining import (
     PROTOCOLS_MAX,
     AnswerNow,
     GroupLimits,
+    JoinedMember,
     JoinGroup,
+    JoinGroupAnswer,
     Park,
     Phase,
     Replace,
@@ -314,3 +316,19 @@ def test_while_members_join_the_first_of_them_said_the_groups_type(
         else:
             with pytest.raises(InconsistentGroupProtocol):
                 join_step(request_, sender, group, Membership((ALICE,)), phase, LIMITS)
+
+
+def test_the_leader_alone_is_answered_with_the_members() -> None:
+    """Each with what it said of the protocol that was chosen."""
+    bob = member("bob", instance_id="b", protocols=(("sticky", b"s"), ("range", b"bob")))
+    found = Membership((ALICE, bob))
+    answer = joining.answer_of(row(STABLE), found, "alice")
+    assert answer == JoinGroupAnswer(
+        3,
+        "consumer",
+        "range",
+        "alice",
+        "alice",
+        (JoinedMember("alice", None, b"r"), JoinedMember("bob", "b", b"bob")),
+    )
+    assert joining.answer_of(row(STABLE), found, "bob") == replace(answer, member_id="bob", members=())

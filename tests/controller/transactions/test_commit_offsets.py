@@ -54,6 +54,7 @@ COMMITS = [
     pytest.param(None, Identity(), CODE.NONE, id="missing-group"),
     pytest.param(None, Identity("x", None, 0), CODE.ILLEGAL_GENERATION, id="missing-group-and-a-generation"),
     pytest.param(group(), Identity("x", "y"), CODE.NONE, id="empty-group-ignores-ids"),
+    pytest.param(group(), Identity("x", None, 0), CODE.UNKNOWN_MEMBER_ID, id="empty-group-and-a-generation"),
     pytest.param(STABLE, Identity("alice-1", None, 3), CODE.NONE, id="member"),
     pytest.param(COMPLETING, Identity("alice-1", None, 3), CODE.NONE, id="while-assignments-are-awaited"),
     pytest.param(STABLE, Identity(), CODE.NONE, id="no-identity-of-an-old-client"),
