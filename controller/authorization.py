@@ -59,7 +59,7 @@ class Acls:
         if len(lines) > ACLS_MAX:
             raise AclSyntaxError(f"{len(lines)} lines, at most {ACLS_MAX} are read")
         for number, line in enumerate(lines, start=1):
-            words = line.split("#", 1)[0].split()
+            words = line.partition("#")[0].split()
             if not words:
                 continue
             known = ", ".join(Operation)

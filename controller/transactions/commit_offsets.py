@@ -178,8 +178,8 @@ def _owner(view: View, key: OffsetKey, group: Group, producer_id: int, rules: Of
     rows: list[KeptOffset | None] = [view.get(OFFSETS, key)]
     rows += [view.get(PENDING, (each, key)) for each in waiting or ()]
     for row in rows:
-        if row is None or row.committer in (-1, producer_id) or row.generation != group.generation:
-            continue
+        if row is None or row.committer == producer_id or row.generation != group.generation:
+            continue  # no transaction committed it, if it has no generation
         if row.is_identified or rules.refuses_all_without_identity:
             return row.committer
     return None

@@ -195,6 +195,7 @@ def _again(row: Transaction, request: EndTxn, now_ms: int, fresh: ProducerId | N
         request.producer_id,
         request.producer_epoch,
         TWO_PHASE_INIT_VERSION if is_two_phase else RECOVERY_INIT_VERSION,
+        enables_two_phase=is_two_phase,
     )
     given = given_out(row, init, fresh, now_ms)
     return Decision((record_of(given),), EndTxnAnswer(given.producer_id, given.producer_epoch))

@@ -1,5 +1,6 @@
 """Which brokers a new topic's partitions are on, and who leads them."""
 
+import uuid
 from collections import Counter
 
 import msgspec
@@ -7,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fencepost.controller.errors import PolicyViolation
+from fencepost.controller.placement import Placement
 from fencepost.controller.replay import replay_record
 from fencepost.controller.topics import HOSTED, NO_LEADER, NewTopic, leader_of, partition
 from fencepost.records.schema import MetadataRecord
@@ -71,3 +74,37 @@ def test_broker_0_leads_as_any_other(leader: int, expected: int) -> None:
     zero = image(registered(0, 100, fenced=False))
     kept = msgspec.structs.replace(found, leader=BrokerId(leader))
     assert leader_of(zero, kept) == expected
+
+
+@table(
+    ("hosted", "count", "expected"),
+    [
+        ({}, 3, (1, 2, 1)),
+        ({1: 1}, 3, (2, 1, 2)),
+        ({1: 1, 2: 1}, 2, (1, 2)),
+        ({1: 1, 2: 2}, 2, (1, 2)),
+        ({1: 3, 9: 1}, 1, (2,)),
+    ],
+)
+def test_those_with_the_fewest_replicas_come_first(
+    hosted: dict[int, int], count: int, expected: tuple[int, ...]
+) -> None:
+    view = image(registered(1, fenced=False), registered(2, 101, fenced=False), registered(3, 102))
+    for broker_id, replicas in hosted.items():
+        view.put(HOSTED, BrokerId(broker_id), replicas)
+    assert Placement(view, 100).chosen(count) == expected
+
+
+@table(("more", "fits"), [(6, True), (7, False)])
+def test_the_cluster_has_room_for_so_many(more: int, fits: bool) -> None:
+    view = image(registered(1, fenced=False))
+    view.put(HOSTED, BrokerId(1), 4)
+    placement = Placement(view, 10)
+    if fits:
+        placement.require_room(more)
+        placement.records(uuid.UUID(int=1), placement.chosen(more))
+        with pytest.raises(PolicyViolation, match="1 partitions more would be 11"):
+            placement.require_room(1)
+    else:
+        with pytest.raises(PolicyViolation):
+            placement.require_room(more)

@@ -373,3 +373,12 @@ def test_as_many_time_out_as_the_entry_has_room_for(short_by: int, count: int) -
     assert decision.response.more == (count < len(ids))
     view.room = 1
     assert decide_timeouts(view, at_ms, ids, activated_ms=0).response.transactional_ids == ids[:1]
+
+
+@table("state", [*LOGGED, None])
+def test_of_ids_that_are_named_only_open_ones_time_out(state: State | None) -> None:
+    """Others have ended since they were found, or are gone."""
+    rows = [] if state is None else [transaction(state)]
+    decision = decide_timeouts(Coordinator(*rows).view, NOW_MS + TIMEOUT_MS, (ID,), activated_ms=0)
+    assert decision.response.transactional_ids == ((ID,) if state is State.ONGOING else ())
+    assert bool(decision.records) == (state is State.ONGOING)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fencepost.controller.errors import ApiError, ConcurrentTransactions, ErrorCode, ProducerFenced
-from fencepost.controller.transactions.states import State
+from fencepost.controller.transactions.states import TWO_PHASE_TIMEOUT_MS, State
 from tests.controller.transactions.test_given_out import NONE, Pair
 from tests.controller.transactions.worlds import ORDERS, TIMEOUT_MS, Coordinator, partitions, transaction
 from tests.together import table
@@ -66,6 +66,7 @@ def test_an_end_of_v2_that_is_tried_again_after_a_timeout_gives_out_the_epoch() 
     coordinator = aborted_by("timeout")
     for _ in range(2):
         assert coordinator.end(42, 5, committed=False, bumps_epoch=True) == (42, 6)
+    assert coordinator.row().init_version == 3, "it can recover as one that asked for it"
     coordinator.add(42, 6)
 
 
@@ -119,3 +120,16 @@ def test_who_went_on_after_its_timeout_is_not_late_any_more(epoch: int, then: tu
     for committed, bumps_epoch in product((True, False), repeat=2):
         with pytest.raises(ProducerFenced):
             coordinator.end(42, epoch + 1, committed=committed, bumps_epoch=bumps_epoch)
+
+
+def test_an_end_of_two_phase_commit_that_is_tried_again_stays_of_two_phases() -> None:
+    row = transaction(
+        State.ONGOING, instance_epoch=3, transaction_timeout_ms=TWO_PHASE_TIMEOUT_MS, init_version=6
+    )
+    coordinator = Coordinator(row)
+    with pytest.raises(ConcurrentTransactions):
+        coordinator.init(42, 5, two_phase=True, init_version=6)
+    assert coordinator.complete()
+    assert coordinator.end(42, 5, committed=False, bumps_epoch=True) == (42, 6)
+    assert coordinator.row().init_version == 6
+    assert coordinator.row().is_two_phase
