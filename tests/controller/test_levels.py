@@ -11,7 +11,7 @@ from fencepost.controller.replay import replay_record
 from fencepost.controller.view import Overlay
 from fencepost.controller.voters import decide_leader_change, voters_record
 from fencepost.records.control import LeaderChange
-from fencepost.records.levels import LEADER_CHANGE_0
+from fencepost.records.levels import LEADER_CHANGE_0, TRANSACTIONS_V2
 from fencepost.records.types import NodeId
 from tests.controller.worlds import image, level
 from tests.together import table
@@ -79,6 +79,9 @@ def test_a_new_cluster_gets_the_level_it_was_formatted_at_once() -> None:
     new = image()
     assert levels.bootstrap_records(new, 1) == (level(LOG_LEVEL, 1),)
     assert levels.bootstrap_records(new, 0) == ()
+    both = (level(LOG_LEVEL, TRANSACTIONS_V2), level("transaction.version", 2))
+    assert levels.bootstrap_records(new, TRANSACTIONS_V2) == both
+    assert levels.bootstrap_records(new, TRANSACTIONS_V2 - 1) == (level(LOG_LEVEL, TRANSACTIONS_V2 - 1),)
     assert levels.bootstrap_records(at(0), 1) == (), "an existing cluster is raised by its operator alone"
 
 

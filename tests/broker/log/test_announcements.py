@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from fencepost.broker.log import producer_state
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.broker.log.shapes import LogConfig
 from fencepost.controller.errors import InvalidTxnState
@@ -71,3 +72,12 @@ def test_the_last_marker_is_known_after_a_restart(log: PartitionLog, tmp_path: P
     with pytest.raises(InvalidTxnState):
         reopened.append(batch(PRODUCER, 0, epoch=0, transactional=True), NOW_MS, EPOCH, None)
     reopened.close()
+
+
+def test_announcements_are_bounded_and_the_oldest_is_forgotten(
+    log: PartitionLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(producer_state, "VERIFICATIONS_MAX", 2)
+    for producer_id in (1, 2, 3):
+        log.announce(ProducerId(producer_id), 0, ImageVersion(10))
+    assert [log.is_announced(ProducerId(each), 0) for each in (1, 2, 3)] == [False, True, True]

@@ -1,10 +1,12 @@
 """What is deleted from a partition's log, and what outlives it: retention, truncation, producers."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from fencepost.broker.log import durability
+from fencepost.broker.log import durability, partition_log
+from fencepost.broker.log.recovery import recover
 from fencepost.broker.log.shapes import LogConfig
 from fencepost.controller.errors import OffsetOutOfRange, OutOfOrderSequence
 from fencepost.records.invariant import InvariantViolation
@@ -131,3 +133,19 @@ def test_truncation_reopens_a_transaction(tmp_path: Path) -> None:
 def test_a_log_is_not_cut_before_its_start(tmp_path: Path) -> None:
     with pytest.raises(InvariantViolation):
         open_log(tmp_path).truncate_to(Offset(-1), NOW_MS)
+
+
+def test_a_log_that_is_cut_is_opened_as_after_no_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel has all that was written: bytes that make no sense now were changed."""
+    log = filled(tmp_path)
+    went_down: list[bool] = []
+
+    def noted(*words: Any) -> Any:
+        went_down.append(words[-1])
+        return recover(*words)
+
+    monkeypatch.setattr(partition_log, "recover", noted)
+    log.truncate_to(Offset(50), NOW_MS)
+    assert went_down == [False]

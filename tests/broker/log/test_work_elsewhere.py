@@ -5,7 +5,7 @@ import zlib
 
 import pytest
 
-from fencepost.broker.log.shapes import LogConfig
+from fencepost.broker.log.shapes import NEVER, LogConfig
 from fencepost.broker.log.validation import (
     OPENED_HERE_BYTES_MAX,
     OPENED_SMALL_BYTES_MAX,
@@ -147,3 +147,18 @@ def test_what_is_compressed_anew_takes_the_place_of_its_records() -> None:
         wanted = next(steps)
         assert isinstance(wanted, Recompressing)
         assert wanted.bytes_max == bound
+
+
+def test_times_that_are_looked_at_take_a_step_each() -> None:
+    """Beside those of the walk."""
+    sent = batch(count=100)
+    taken = []
+    for before_ms_max in (NEVER, 10**15):
+        budget = Budget(10_000)
+        assert list(checking(sent, LogConfig(timestamp_before_ms_max=before_ms_max), NOW_MS, budget)) == []
+        taken.append(10_000 - budget.steps)
+    assert taken[1] - taken[0] == 100
+    budget, pauses = Budget(1), 0
+    for _ in checking(sent, LogConfig(timestamp_before_ms_max=10**15), NOW_MS, budget):
+        budget.steps, pauses = 10, pauses + 1
+    assert pauses > 18

@@ -11,6 +11,7 @@ from fencepost.controller.groups.offset_expiry import Retention
 from fencepost.controller.groups.offset_tables import TIMES_BUCKET_MS
 from fencepost.controller.replay import replay_record
 from fencepost.controller.topics import find
+from fencepost.controller.view import EmptyView, Overlay
 from fencepost.records.group_metadata import GroupForgotten, GroupState
 from fencepost.records.offset_commit import OffsetCommitRecord, decode_offset, encode_offset
 from fencepost.records.schema import RemoveTopicRecord
@@ -299,3 +300,30 @@ def test_the_walk_over_topics_goes_on_behind_the_last_group_that_may_be() -> Non
     assert offset_tables.BY_TOPIC.encode_key((topic_id, greatest, 2**31 - 1)) < last
     assert last == offset_tables.BY_TOPIC.encode_key((topic_id, greatest, 2**32 - 1))
     assert last < offset_tables.BY_TOPIC.encode_key((UUID(int=8), "", 0))
+
+
+@table(
+    ("after", "last_ms", "future_ms", "times"),
+    [
+        (None, 4, None, []),
+        (None, 5, None, [5, 5]),
+        (None, 7, None, [5, 5, 7]),
+        ((5, 0), 5, None, [5]),
+        ((5, 1), 5, None, []),
+        ((5, 1), 7, None, [7]),
+        ((7, 0), 6, None, []),
+        (None, 5, TIMES_BUCKET_MS + 8, [5, 5, 9]),
+        ((5, 1), 5, TIMES_BUCKET_MS + 8, [9]),
+        ((9, 0), 5, TIMES_BUCKET_MS + 8, []),
+        (None, 4, 0, [5, 5, 7, 9]),
+    ],
+)
+def test_a_walk_goes_on_behind_its_last_row(
+    after: tuple[int, int] | None, last_ms: int, future_ms: int | None, times: list[int]
+) -> None:
+    """Rows up to one time, and from the step before another one on."""
+    view = Overlay(EmptyView())
+    for at_ms, partition in ((5, 0), (5, 1), (7, 0), (9, 0)):
+        view.put(offset_tables.TIMES, (at_ms, (GROUP, ORDERS, partition)), True)
+    key = None if after is None else (after[0], (GROUP, ORDERS, after[1]))
+    assert [at for at, _ in e._within(view, offset_tables.TIMES, key, last_ms, future_ms)] == times

@@ -43,6 +43,8 @@ REFUSALS = [
     pytest.param(TIMED_OUT, (42, 4), ProducerFenced, id="an-epoch-before-it"),
     pytest.param({**TIMED_OUT, "init_version": 3}, (42, 5), TransactionTimedOut, id="init-v3-can-recover"),
     pytest.param({**TIMED_OUT, "init_version": 2}, (42, 5), ProducerFenced, id="init-v2-cannot-recover"),
+    pytest.param({**TIMED_OUT, "init_version": 0}, (42, 5), ProducerFenced, id="init-v0-cannot-recover"),
+    pytest.param({**TIMED_OUT, "init_version": -1}, (42, 5), TransactionTimedOut, id="of-no-known-version"),
     pytest.param({**TIMED_OUT, "timed_out": False}, (42, 5), ProducerFenced, id="a-lost-bump-is-no-timeout"),
     pytest.param(
         {
