@@ -27,22 +27,21 @@ from fencepost.broker.off_loop import off_loop
 from fencepost.broker.partition import Partition
 from fencepost.broker.partitions import Partitions
 from fencepost.records.invariant import CorruptData
-from fencepost.snapshots.checksums import sums_path
+from fencepost.snapshots.checksums import torn_sums
 from fencepost.snapshots.scrub_pace import Pace, ScrubPace, ScrubStopped
 
 ROUND_PAUSE_S: Final = 3600.0
+SUMS_CHANGED: Final = "sums_changed"
 RECOVERY_POLL_S: Final = 0.1  # while logs are opened at the start
 
 
-def _why_unread(sums: Path) -> OSError | None:
-    """Why the file cannot be read, which only adds to what is checked; None: it can, or is not there."""
+def _without_sums(segment: Path) -> tuple[str, str] | None:
+    """An event and its reason, where a segment's file of sums says nothing, though it is there."""
     try:
-        sums.read_bytes()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        return error
-    return None
+        torn = torn_sums((segment,))
+    except OSError as error:  # it only adds to what is checked
+        return "sums_not_read", str(error)
+    return None if torn is None else (SUMS_CHANGED, torn)
 
 
 @dataclass(slots=True)
@@ -111,9 +110,12 @@ class LogScrub:
         if before is None:
             return None
         try:
-            unread = await off_loop(partial(_why_unread, sums_path(segment.path)), thread)
-            if unread is not None:
-                self._log.error("sums_not_read", partition=str(partition), reason=str(unread))
+            fault = await off_loop(partial(_without_sums, segment.path), thread)
+            if fault is not None:
+                event, reason = fault
+                self._log.warning(event, partition=str(partition), reason=reason)
+                if event == SUMS_CHANGED:
+                    await off_loop(partial(scrubbable.sum_again, before), thread)
             found = await off_loop(partial(scrubbable.scrub, before, paced), thread, on_cancelled=self._stop)
         except ScrubStopped:
             return None

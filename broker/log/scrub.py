@@ -56,6 +56,11 @@ class Scrubbable:
         is_waiting = segment.is_summed or segment is self._segments[-1]  # for a snapshot, or to be full
         return Part(segment, segment.size, segment.unchecked_end if is_waiting else segment.size)
 
+    def sum_again(self, part: Part) -> None:
+        """The file of its sums is no use: they are saved with the next snapshot. Raises OSError."""
+        with self._durability.locked():
+            self._durability.replaced(part.segment.path)
+
     def scrub(self, part: Part, pace: Pace) -> Summed | None:
         """Compare a segment with its sums, or read it: what it returns is for ``scrubbed``.
 

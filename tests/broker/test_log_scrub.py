@@ -13,6 +13,7 @@ from fencepost.broker.partition import Partition
 from fencepost.controller.errors import ErrorCode
 from fencepost.records.invariant import CorruptData
 from fencepost.snapshots import file_sums, scrub_pace
+from fencepost.snapshots.checksums import sums_path
 from fencepost.snapshots.scrub_pace import BYTES_PER_S, SLICE_BYTES, Pace, ScrubPace, ScrubStopped
 from fencepost.wire.k02_list_offsets import LIST_OFFSETS, ListOffsets, OffsetQuery
 from tests.broker.batches import TOPIC, batch, fetch, produce
@@ -76,6 +77,27 @@ def test_what_changes_in_use_is_found_by_the_next_round(tmp_path: Path) -> None:
             assert path.name in str(on.events("partition_offline")[0]["reason"])
             row = await fetched(on, fetch(0))
             assert row.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+    play(story)
+
+
+@pytest.mark.usefixtures("_no_rounds")
+def test_sums_that_changed_are_named_and_made_again(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with hosting(tmp_path, HERE, log_segment_bytes=SEGMENT_BYTES) as on:
+            path = sums_path(await wrote(on))
+            before = path.read_bytes()
+            scrub = on.broker._data._scrub
+            flip(path, 20)
+            for _ in range(2):
+                await scrub.scrub_once()
+            (named,) = on.events("sums_changed")
+            assert f"{path.name}: torn, or changed" in str(named["reason"])
+            await produced(on, produce(batch(b"x" * 80)))
+            hosted(on).log._request_snapshot()
+            hosted(on).log.flush()
+            assert path.read_bytes() == before
+            assert not offline(on)
 
     play(story)
 

@@ -276,8 +276,8 @@ DISKS: Final = (
         "disks-unread-sums-unsaid",
         "sums that cannot be read are named",
         "broker/log_scrub.py",
-        "            if unread is not None:\n",
-        "            if False:\n",
+        '        return "sums_not_read", str(error)\n',
+        "        return None\n",
         (UNREAD + "[sums]",),
     ),
     Mutant(

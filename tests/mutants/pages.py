@@ -195,6 +195,22 @@ PAGES: Final = (
         (DAMAGE + "test_an_epoch_that_changed_behind_the_mark_comes_again_from_the_journal",),
     ),
     Mutant(
+        "partition-sums-changed-unsaid",
+        "sums of a partition's segment that changed are named by the scrub",
+        "broker/log_scrub.py",
+        "return None if torn is None else (SUMS_CHANGED, torn)",
+        "return None",
+        ("tests/broker/test_log_scrub.py::test_sums_that_changed_are_named_and_made_again",),
+    ),
+    Mutant(
+        "partition-sums-changed-stay",
+        "sums of a partition's segment that changed are saved again",
+        "broker/log_scrub.py",
+        "                if event == SUMS_CHANGED:\n",
+        "                if False:\n",
+        ("tests/broker/test_log_scrub.py::test_sums_that_changed_are_named_and_made_again",),
+    ),
+    Mutant(
         "archive-sums-changed-unsaid",
         "sums that changed are named by the scrub",
         "snapshots/archive_scrub.py",

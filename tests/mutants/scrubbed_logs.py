@@ -130,8 +130,8 @@ SCRUBBED_LOGS: Final = (
         "stale-sums-stay",
         "sums of other bytes are made anew",
         "broker/log/scrub.py",
-        "            self._durability.replaced(path)\n",
-        "            pass\n",
+        "            self._durability.replaced(path)\n        return found\n",
+        "            pass\n        return found\n",
         (ANEW,),
     ),
     Mutant(
