@@ -270,6 +270,8 @@ class Archive:
             self._active = active
             self._directory_dirty = True
             self._segments.append(Segment(self.end, path, sealed=False))
+        if self._sums:
+            self._save_sum(active, NOT_SUMMED)  # else it looks like an earlier version's, until it is flushed
         return active
 
     def _retire_active(self) -> None:

@@ -14,6 +14,7 @@ ARCHIVE_SUMS: Final = ("tests/cli/test_archive_repair.py::test_sums_that_changed
 JOURNAL_SUMS: Final = (
     "tests/quorum/test_integrity.py::test_a_checksum_with_another_key_or_that_is_gone_is_a_lost_store",
 )
+SUMS: Final = "tests/snapshots/test_archive_sums.py::"
 DAMAGE: Final = "tests/quorum/test_archive_damage.py::"
 NAMED: Final = ("tests/quorum/test_integrity.py::test_what_of_meta_changed_is_named",)
 
@@ -209,6 +210,14 @@ PAGES: Final = (
         "                if event == SUMS_CHANGED:\n",
         "                if False:\n",
         ("tests/broker/test_log_scrub.py::test_sums_that_changed_are_named_and_made_again",),
+    ),
+    Mutant(
+        "archive-sums-from-the-first-flush-on",
+        "a segment that was begun by a version that sums has a file of sums at once",
+        "snapshots/archive.py",
+        "            self._save_sum(active, NOT_SUMMED)  # else",
+        "            pass  # else",
+        (SUMS + "test_an_archive_that_was_killed_before_its_first_flush_is_summed_all_the_same",),
     ),
     Mutant(
         "archive-sums-changed-unsaid",

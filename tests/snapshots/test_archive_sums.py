@@ -15,7 +15,9 @@ from fencepost.records.batch_layout import HEADER_BYTES, LEADER_EPOCH_AT
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Log, Offset
 from fencepost.snapshots.archive import Archive
+from fencepost.snapshots.checksums import load_sums
 from fencepost.snapshots.segments import ArchiveReader
+from tests.simulation.power_loss import close_files
 from tests.snapshots.archives import ALL, BATCH_BYTES, OPENED, batch, files, flip, segment
 from tests.together import table
 
@@ -296,3 +298,14 @@ def test_an_old_directory_keeps_its_bytes_until_a_segment_is_sealed(tmp_path: Pa
     assert sorted(path.name for path in segment(tmp_path, 0).parent.glob(f"*{SUMS}")) == [
         f"{base:020d}{SUMS}" for base in (9, 12)
     ]
+
+
+def test_an_archive_that_was_killed_before_its_first_flush_is_summed_all_the_same(tmp_path: Path) -> None:
+    """Its segment has no sum yet, as one of an earlier version, whose directory stays as it is."""
+    first = reopened(tmp_path)
+    first.append(batch(0))
+    first.write()
+    close_files(first)
+    again = reopened(tmp_path)
+    again.sync()
+    assert load_sums(segment(tmp_path, 0)).batches.size == BATCH_BYTES
