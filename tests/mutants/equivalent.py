@@ -49,6 +49,10 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
         "- is_full = number < len(log.segments) - 1\n+ is_full = number <= len(log.segments) - 1",
     ): "the time index of the last segment is made again, and is the same",
     (
+        "broker/log/repair.py",
+        "- if end < segment.base <= point:\n+ if end <= segment.base <= point:",
+    ): "where they are equal the end becomes what it is",
+    (
         "broker/log/search.py",
         (
             "- limit = segment.size if upper >= segment_end else self._position(segment, upper)\n"

@@ -167,6 +167,16 @@ def test_remembered_places_and_open_files_are_bounded(tmp_path: Path) -> None:
     assert sum(segment._descriptor >= 0 for segment in log._segments) <= search.OPEN_SEGMENTS_MAX + 1
 
 
+def test_nothing_is_remembered_of_segments_that_are_deleted(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    log.flush()
+    for offset in range(0, 120, 5):
+        log.read(Offset(offset), 1, log.end)
+    log.first_kept = Offset(60)
+    assert log.retain(NOW_MS) == 2
+    assert (log._places._remembered, log._places._opened) == ({}, [])
+
+
 def test_an_offset_is_located_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Consumers that wait read at the same offset again and again."""
     log = filled(tmp_path)
