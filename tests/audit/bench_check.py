@@ -4,7 +4,9 @@ Makes segments (``bench_ingest``; 1,720,000,000 bytes are 1.5 million batches) a
 ``fencepost audit check`` on a terminal, once for each engine, in turns:
 
     wall      from the start of the command to its end
-    rss       the largest sum over its processes, looked at four times a second
+    CPU       of all its processes, up to the last look at each
+    memory    the largest sum over its processes, looked at four times a second, and the parts of that sum: a
+              page that several of them share counts once (PSS)
     silence   the longest time in which nothing came to the terminal
 
 The logs have no coordinator, so nothing is found, and what it would decide is unknown. Exit status 1 if one
@@ -36,7 +38,8 @@ class Taken(NamedTuple):
 
     status: int
     wall_s: float
-    rss_mb: float
+    cpu_s: float
+    parts_mb: list[float]
     silent_s: float
     before: str
 
@@ -54,8 +57,10 @@ def main(size: int, engines: tuple[str, ...], rounds: int) -> None:
         for _ in range(rounds):
             for engine in engines:
                 taken = _checked(home, engine)
+                parts = " + ".join(f"{each:.0f}" for each in taken.parts_mb)
                 click.echo(
-                    f"{engine:<9} {taken.wall_s:>6.1f} s, {taken.rss_mb:,.0f} MB, silent for"
+                    f"{engine:<9} {taken.wall_s:>6.1f} s, {taken.cpu_s:.1f} s CPU,"
+                    f" {sum(taken.parts_mb):,.0f} MB ({parts}), silent for"
                     f" {taken.silent_s:.1f} s after {taken.before!r}, status {taken.status},"
                     f" load {os.getloadavg()[0]:.1f}"
                 )
@@ -72,8 +77,8 @@ def _checked(home: Path, engine: str) -> Taken:
     child, terminal = pty.fork()
     if child == 0:
         os.execv(program, command)  # noqa: S606
-    ended, peak = threading.Event(), [0.0]
-    looker = threading.Thread(target=_look, args=(child, ended, peak), daemon=True)
+    ended, looks = threading.Event(), _Looks(child)
+    looker = threading.Thread(target=looks.until, args=(ended,), daemon=True)
     looker.start()
     silent, said, shown = 0.0, "", b""
     while True:
@@ -92,19 +97,37 @@ def _checked(home: Path, engine: str) -> Taken:
     ended.set()
     looker.join()
     wall = time.monotonic() - begun
-    return Taken(os.waitstatus_to_exitcode(status), wall, peak[0], silent, said[-60:])
+    cpu = sum(looks.cpu_s.values())
+    return Taken(os.waitstatus_to_exitcode(status), wall, cpu, looks.peak, silent, said[-60:])
 
 
-def _look(child: int, ended: threading.Event, peak: list[float]) -> None:
-    while not ended.wait(LOOK_SECONDS):
-        peak[0] = max(peak[0], _rss_mb(child))
+class _Looks:
+    """At a process and all below it. Between two looks nothing is known."""
+
+    def __init__(self, root: int) -> None:
+        self.root = root
+        self.cpu_s: dict[int, float] = {}
+        self.peak: list[float] = []
+
+    def until(self, ended: threading.Event) -> None:
+        while not ended.wait(LOOK_SECONDS):
+            self._look()
+
+    def _look(self) -> None:
+        known = set(self.cpu_s)
+        tree = _tree(self.root)
+        self.cpu_s |= tree
+        # A process counts from the second look on: a JVM's child has all of the JVM's memory until it runs
+        # its own program.
+        sizes = sorted((_mb(each) for each in tree if each in known), reverse=True)
+        self.peak = max(self.peak, sizes, key=sum)
 
 
-def _rss_mb(root: int) -> float:
-    """Of a process and all below it."""
+def _tree(root: int) -> dict[int, float]:
+    """A process and all below it, and the seconds of CPU of each."""
     parents: dict[int, int] = {}
-    sizes: dict[int, int] = {}
-    page = os.sysconf("SC_PAGE_SIZE")
+    taken: dict[int, float] = {}
+    tick = os.sysconf("SC_CLK_TCK")
     for each in Path("/proc").iterdir():
         if not each.name.isdigit():
             continue
@@ -112,12 +135,23 @@ def _rss_mb(root: int) -> float:
             fields = (each / "stat").read_text().rpartition(")")[2].split()
         except OSError:  # it has ended
             continue
-        parents[int(each.name)], sizes[int(each.name)] = int(fields[1]), int(fields[21]) * page
-    total, level = 0, [root]
+        parents[int(each.name)] = int(fields[1])
+        taken[int(each.name)] = (int(fields[11]) + int(fields[12])) / tick
+    found: dict[int, float] = {}
+    level = [root]
     while level:
-        total += sum(sizes.get(each, 0) for each in level)
+        found |= {each: taken[each] for each in level if each in taken}
         level = [process for process, parent in parents.items() if parent in level]
-    return total / 1e6
+    return found
+
+
+def _mb(process: int) -> float:
+    """Of memory; of what it shares its part. 0: it is gone."""
+    try:
+        lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0.0
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) * 1024 / 1e6
 
 
 if __name__ == "__main__":
