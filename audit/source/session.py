@@ -7,7 +7,8 @@ Loopback    with a local master the driver listens on 127.0.0.1 only. The UI is 
             on, Spark binds it to SPARK_LOCAL_IP, or else to every address.
 Small       the JVM of a local master that nothing else has settings for compiles quickly and collects with
             one thread: an audit is over before C2's code pays for its compilation, and the workers need the
-            cores. Its heap is no larger than its tasks need.
+            cores. Its heap is no larger than its tasks need, and gives back what they have left: without
+            that it grows to its limit before its first full collection.
 Workers     run this interpreter unless PYSPARK_PYTHON names another: Spark's default is the ``python3`` of
             PATH, which has no pyarrow. They find fencepost as this process does: installed, or through the
             PYTHONPATH that both inherit. Their folder is not searched for modules.
@@ -39,10 +40,24 @@ _LOCAL: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
 }
 
-_QUICK: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_QUICK: Final = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:MetaspaceSize=128m"
+    " -Xms128m -XX:MaxNewSize=64m -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=30 -XX:-ShrinkHeapInSteps"
+    " -XX:+IgnoreUnrecognizedVMOptions -XX:TrimNativeHeapInterval=5000"  # Java 17.0.9, 21.0.1 and later
+)
+_SMALL: Final = {
+    "spark.cleaner.periodicGC.interval": "30s",  # a full collection, after which the heap shrinks
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "4000",  # a worker and the JVM hold a few of them each
+    "spark.python.daemon.module": "fencepost.audit.jobs.workers",
+    "spark.unsafe.sorter.spill.read.ahead.enabled": "false",  # 3 MB for each file of a sort, instead of 1
+    "spark.python.worker.reuse": "false",  # forked in no time, it would keep what the largest task left
+}
 HEAP_MB_MIN: Final = 512
 HEAP_MB_MAX: Final = 1_024  # Spark's own default
 HEAP_MB_PER_CORE: Final = 128  # a task's sort buffers, pages of Parquet and of a shuffle
+SORT_MB_PER_CORE: Final = 32  # of these the first: a task sorts what is more on disk
+_RESERVED_MB: Final = 300  # of a heap, by Spark itself
+_FRACTION_MAX: Final = 0.6  # Spark's own default
 
 _LOG4J: Final = """\
 # Written by fencepost audit: warnings to stderr, and silence about what is so on every laptop.
@@ -94,7 +109,7 @@ def session(
     if conf.get("spark.app.name") == "pyspark-shell":
         conf.setAppName(app)  # the name that PySpark itself gives to a JVM it starts
     if conf.get("spark.master", "local").startswith("local"):
-        for key, value in _LOCAL.items():
+        for key, value in (_LOCAL | _small(conf)).items():
             conf.setIfMissing(key, value)
     started = SparkSession.builder.config(conf=conf).getOrCreate()
     use(hadoop_properties(settings_of(started)))
@@ -122,6 +137,25 @@ def _launch(chosen: Mapping[str, str | None]) -> None:
     SparkContext._ensure_initialized(conf=conf)
 
 
+def _small(conf: SparkConf) -> dict[str, str]:
+    """What goes with a small JVM; nothing, if another was started."""
+    cores = len(os.sched_getaffinity(0))
+    if _QUICK not in (conf.get("spark.driver.extraJavaOptions") or ""):
+        return {}
+    if conf.get("spark.driver.memory") != heap(cores):
+        return _SMALL
+    return {**_SMALL, "spark.memory.fraction": sort_fraction(cores)}
+
+
 def heap(cores: int) -> str:
     """Of a JVM whose tasks run on so many cores, as Spark writes it."""
-    return f"{min(max(cores * HEAP_MB_PER_CORE, HEAP_MB_MIN), HEAP_MB_MAX)}m"
+    return f"{_heap_mb(cores)}m"
+
+
+def sort_fraction(cores: int) -> str:
+    """The part of that heap, without what Spark reserves of it, that its tasks sort in."""
+    return f"{min(cores * SORT_MB_PER_CORE / (_heap_mb(cores) - _RESERVED_MB), _FRACTION_MAX):.2f}"
+
+
+def _heap_mb(cores: int) -> int:
+    return min(max(cores * HEAP_MB_PER_CORE, HEAP_MB_MIN), HEAP_MB_MAX)

@@ -9,6 +9,7 @@ INGEST: Final = "tests/audit/tables/test_ingest.py::"
 DEEP: Final = "tests/audit/tables/test_deep.py::"
 KILLED: Final = "tests/audit/tables/test_killed.py::test_killed_before_each_thing_it_does_to_its_folder"
 SOURCE: Final = "tests/audit/source/"
+SESSION: Final = "tests/audit/spark/source/test_session.py::"
 
 AUDIT_TABLES: Final = (
     Mutant(
@@ -94,6 +95,38 @@ AUDIT_TABLES: Final = (
         "computed.limit(KNOWN_ROWS_MAX + 1)",
         "computed.limit(KNOWN_ROWS_MAX)",
         ("tests/audit/spark/checks/test_known.py::test_a_kept_relation_has_all_its_rows[one-more]",),
+    ),
+    Mutant(
+        "heap-grows-to-its-limit",
+        "the heap of a small JVM is collected while a check runs",
+        "audit/source/session.py",
+        '    "spark.cleaner.periodicGC.interval": "30s",',
+        "   ",
+        (SESSION + "test_setting[a-heap-that-shrinks]",),
+    ),
+    Mutant(
+        "a-small-jvm-overrides-its-caller",
+        "what the caller of a session sets stays, with a small JVM too",
+        "audit/source/session.py",
+        "(_LOCAL | _small(conf)).items():\n            conf.setIfMissing(key, value)\n",
+        "(_LOCAL | _small(conf)).items():\n            conf.set(key, value)\n",
+        (SESSION + "test_setting[the-caller's-for-ours]",),
+    ),
+    Mutant(
+        "workers-import-for-themselves",
+        "workers of this machine share the memory of what they import",
+        "audit/source/session.py",
+        '"fencepost.audit.jobs.workers"',
+        '"pyspark.daemon"',
+        (SESSION + "test_workers_are_forked_from_what_has_imported_their_modules",),
+    ),
+    Mutant(
+        "many-cores-sort-in-nothing",
+        "each task has memory to sort in, of however many cores",
+        "audit/source/session.py",
+        "min(cores * SORT_MB_PER_CORE / (_heap_mb(cores) - _RESERVED_MB), _FRACTION_MAX)",
+        "0.2",
+        (SESSION + "test_a_heap_is_as_large_as_the_tasks_that_run_at_once_need[many-cores]",),
     ),
     Mutant(
         "spark-starts-in-silence",

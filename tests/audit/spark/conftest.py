@@ -31,7 +31,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.filterwarnings(_LEFT_OPEN))
 
 
-_SMALL = {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}
+_SMALL = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "2",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "5000",
+}
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 import fencepost.audit.source.datasource
 from fencepost.audit.jobs.choice import SPARK
 from fencepost.audit.jobs.session import opened
-from fencepost.audit.source.session import heap
+from fencepost.audit.source.session import heap, sort_fraction
 from tests.modules import FOLDERS, LOADED_TWICE
 
 pytestmark = pytest.mark.slow
@@ -25,6 +25,8 @@ pytestmark = pytest.mark.slow
         pytest.param("spark.driver.host", "127.0.0.1", id="a-local-driver-is-reached-on-loopback"),
         pytest.param("spark.ui.enabled", "false", id="no-UI"),
         pytest.param("spark.sql.shuffle.partitions", "2", id="a-setting-of-the-caller's"),
+        pytest.param("spark.sql.execution.arrow.maxRecordsPerBatch", "5000", id="the-caller's-for-ours"),
+        pytest.param("spark.cleaner.periodicGC.interval", "30s", id="a-heap-that-shrinks"),
     ],
 )
 def test_setting(spark: SparkSession, key: str, value: str) -> None:
@@ -38,17 +40,19 @@ def test_its_jvm_compiles_quickly_and_collects_with_one_thread(spark: SparkSessi
 
 
 @pytest.mark.parametrize(
-    ("cores", "size"),
+    ("cores", "size", "fraction"),
     [
-        pytest.param(1, "512m", id="one-core"),
-        pytest.param(4, "512m", id="the-most-with-the-smallest-heap"),
-        pytest.param(5, "640m", id="one-more"),
-        pytest.param(8, "1024m", id="the-largest-heap"),
-        pytest.param(64, "1024m", id="many-cores"),
+        pytest.param(1, "512m", "0.15", id="one-core"),
+        pytest.param(4, "512m", "0.60", id="the-most-with-the-smallest-heap"),
+        pytest.param(5, "640m", "0.47", id="one-more"),
+        pytest.param(8, "1024m", "0.35", id="the-largest-heap"),
+        pytest.param(13, "1024m", "0.57", id="the-most-with-memory-of-their-own"),
+        pytest.param(64, "1024m", "0.60", id="many-cores"),
     ],
 )
-def test_a_heap_is_as_large_as_the_tasks_that_run_at_once_need(cores: int, size: str) -> None:
+def test_a_heap_is_as_large_as_the_tasks_that_run_at_once_need(cores: int, size: str, fraction: str) -> None:
     assert heap(cores) == size
+    assert sort_fraction(cores) == fraction
 
 
 def test_its_start_and_its_end_are_shown_with_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,6 +93,16 @@ def test_workers_run_this_interpreter(spark: SparkSession) -> None:
         return sys.executable
 
     assert spark.sparkContext.range(2).map(interpreter).distinct().collect() == [sys.executable]
+
+
+def test_workers_are_forked_from_what_has_imported_their_modules(spark: SparkSession) -> None:
+    def look(_: int) -> list[str]:
+        import os
+        from pathlib import Path
+
+        return Path(f"/proc/{os.getppid()}/cmdline").read_text("utf-8").split("\0")[1:3]
+
+    assert spark.sparkContext.range(1).map(look).collect() == [["-m", "fencepost.audit.jobs.workers"]]
 
 
 def test_workers_have_this_fencepost_under_one_name(spark: SparkSession) -> None:
