@@ -196,3 +196,14 @@ def test_a_topics_setting_is_the_first_of_its_synonyms(
     assert names == {each: "retention.ms" if each == SOURCE_TOPIC else RETENTION for each in sources}
     assert all(isinstance(each, TopicConfig) for each in found)
     assert [each.name for each in found] == sorted(SETTINGS)
+
+
+def test_below_its_log_level_no_digest_is_one() -> None:
+    """It is none that a broker could have seen."""
+    for level in (SETTINGS_OF_BROKERS - 1, SETTINGS_OF_BROKERS):
+        found = [broker_configs.digest_of(world(log_level=level), BrokerId(1))]
+        assert found == [-1 if level < SETTINGS_OF_BROKERS else 0]
+    view = world(log_level=SETTINGS_OF_BROKERS)
+    replay_record(view, ConfigRecord(resource_type=4, resource_name="1", name="log.retention.ms", value="5"))
+    assert broker_configs.digest_of(view, BrokerId(1)) > 0
+    assert broker_configs.digest_of(view, BrokerId(2)) == 0

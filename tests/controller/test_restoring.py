@@ -16,7 +16,7 @@ from fencepost.controller.view import Overlay
 from fencepost.records.group_metadata import GroupMember, GroupMetadata, GroupState
 from fencepost.records.transaction_log import TopicPartitions
 from fencepost.records.types import PRODUCER_ID_MAX, BrokerId, ImageVersion, NodeId, ProducerId, Term
-from tests.controller.transactions.worlds import AUDIT, ID, NOW_MS, ORDERS, Coordinator
+from tests.controller.transactions.worlds import AUDIT, ID, NOW_MS, ORDERS, Coordinator, transaction
 from tests.controller.worlds import allocated, registered
 
 SKIPPED = 500
@@ -197,3 +197,14 @@ def test_nothing_else_changes() -> None:
     after(here)
     changed = {table.name for table, rows in here.view._rows.items() if rows != before.get(table, {})}
     assert changed == {"quorum", "partitions", "producer_ids"}
+
+
+@pytest.mark.parametrize("state", [State.PREPARE_COMMIT, State.PREPARE_ABORT])
+@pytest.mark.parametrize(("epoch", "then"), [(5, 6), (32_766, 32_767), (32_767, 32_767)])
+def test_what_is_prepared_stays_so_at_an_epoch_that_no_producer_has(
+    state: State, epoch: int, then: int
+) -> None:
+    here = Coordinator(transaction(state, epoch=epoch))
+    after(here)
+    row = here.row()
+    assert (row.state, row.producer_epoch, row.instance_epoch, row.init_version) == (state, then, then, -1)

@@ -1,6 +1,8 @@
 """Users' SCRAM credentials in the metadata log: what is set, removed, described and refused."""
 
 import base64
+import hashlib
+import hmac
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from fencepost.controller.scram_types import (
     ScramDeletion,
     ScramUpsertion,
     StoredCredential,
+    stored_of,
 )
 from fencepost.controller.view import EmptyView, Overlay
 from fencepost.records.invariant import InvariantViolation
@@ -208,3 +211,14 @@ def test_a_cluster_is_born_with_users_and_no_later_one() -> None:
 )  # fmt: skip
 def test_a_user_has_a_name_of_so_many_bytes(name: str, may_be: bool) -> None:
     assert scram.is_name(name) == may_be
+
+
+@table(("mechanism", "hashes"), [(Mechanism.SCRAM_SHA_256, "sha256"), (Mechanism.SCRAM_SHA_512, "sha512")])
+def test_keys_are_those_of_the_mechanism(mechanism: Mechanism, hashes: str) -> None:
+    """RFC 5802: H(HMAC(SaltedPassword, "Client Key")), HMAC(SaltedPassword, "Server Key")."""
+    found = stored_of(mechanism, b"salted", b"salt", 4096)
+    client = hmac.digest(b"salted", b"Client Key", hashes)
+    assert found.stored_key == hashlib.new(hashes, client).digest()
+    assert found.server_key == hmac.digest(b"salted", b"Server Key", hashes)
+    assert (found.salt, found.iterations) == (b"salt", 4096)
+    assert mechanism.title == mechanism.name.replace("_", "-")

@@ -359,3 +359,9 @@ def test_an_answer_is_one_for_each_topic() -> None:
     decided = decide_delete(world(), DeleteTopics(), RULES)
     assert decided.response.topics == ()
     assert TopicDeleted("a").error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize(("partitions", "replicas"), [(1, -1), (-1, 1), (1, 1)])
+def test_with_assigned_replicas_no_count_is_given(partitions: int, replicas: int) -> None:
+    (answer,) = create(world(), NewTopic("orders", partitions, replicas, assignments=((0, (2,)),)))
+    assert answer.error_code == ErrorCode.INVALID_REQUEST

@@ -223,6 +223,15 @@ def test_what_no_one_has_is_a_named_hole(tmp_path: Path) -> None:
     archive.close()
 
 
+def test_what_no_one_has_and_was_not_summed_is_a_named_hole(tmp_path: Path) -> None:
+    own, _ = pair(tmp_path)
+    segment(own, 3).with_suffix(SUMS).unlink()
+    flip(segment(own, 3), 30)
+    (found,) = wrong_segments(folder(own), OWNER)
+    give_up(folder(own), found)
+    assert load_holes(folder(own)) == (Hole(Offset(3), Offset(6)),)
+
+
 def test_a_write_in_progress_is_no_damage(tmp_path: Path) -> None:
     own, _ = pair(tmp_path)
     with segment(own, 9).open("ab") as file:

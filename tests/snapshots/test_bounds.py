@@ -26,7 +26,7 @@ from fencepost.snapshots.segments import (
     Hole,
     list_segments,
 )
-from fencepost.snapshots.store import Store
+from fencepost.snapshots.store import Store, StoreInUse, require_unused
 from tests.snapshots.archives import ALL, BATCH_BYTES, CLUSTER, batch, filled, flip, offsets, opened, segment
 from tests.together import table
 
@@ -258,3 +258,16 @@ def test_an_error_of_the_database_names_its_file(tmp_path: Path, monkeypatch: py
     with pytest.raises(lmdb.Error, match=r"store/data\.mdb: broken"):
         store.scrub_rows(1)
     store.abandon()
+
+
+def test_a_store_in_use_costs_no_descriptor_for_each_attempt(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "store", sync=False)
+    for attempt in (lambda: Store.open(tmp_path / "store"), lambda: require_unused(tmp_path / "store")):
+        before = len(list(Path("/proc/self/fd").iterdir()))
+        for _ in range(3):
+            with pytest.raises(StoreInUse, match="stop that one first"):
+                attempt()
+        assert len(list(Path("/proc/self/fd").iterdir())) == before
+    store.abandon()
+    require_unused(tmp_path / "store")
+    require_unused(tmp_path / "nowhere")

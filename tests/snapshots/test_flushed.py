@@ -10,6 +10,7 @@ from fencepost.controller import producer_ids
 from fencepost.controller.view import ImageHeader
 from fencepost.records.types import ImageVersion, Log, LogIndex, NodeId, Offset, Term
 from fencepost.snapshots import snapshot
+from fencepost.snapshots.checksums import Content, forget_sums, sums_path, write_content
 from fencepost.snapshots.clean_shutdown import (
     CLEAN_SHUTDOWN_FILE,
     forget_clean_shutdown,
@@ -154,3 +155,14 @@ def test_what_is_flushed_is_all_that_was_written(tmp_path: Path, monkeypatch: py
     write_flushed(tmp_path / "new", bytes(100))
     replace_file(tmp_path / "replaced", bytes(200), durable=True)
     assert sizes == {"new": 100, "replaced.tmp": 200}
+
+
+def test_sums_that_are_forgotten_do_not_come_back(tmp_path: Path, done: list[str]) -> None:
+    log = tmp_path / "logs" / f"{0:020d}.log"
+    log.parent.mkdir()
+    forget_sums(log)
+    assert done == [], "there are none"
+    write_content(sums_path(log), 0, Content(), durable=False)
+    done.clear()
+    forget_sums(log)
+    assert done == [f"delete {0:020d}.checksums", "flush logs"]

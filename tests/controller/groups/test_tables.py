@@ -138,3 +138,10 @@ def test_a_record_and_its_row_say_the_same() -> None:
     assert row is not None
     assert tables.record_of(GROUP, row, tables.members(view, GROUP)) == record
     assert later(record, generation=4) != record
+
+
+def test_the_size_of_a_member_is_what_it_counts_for_on_every_node() -> None:
+    """By it a group is full: 64 bytes, each text, each protocol and 12 bytes more."""
+    assert tables.size_of(ALICE) == 64 + len(b"a") + len("ranger") + 12 + len("alice-1client/127.0.0.1")
+    long = member("\u00fc", instance_id="i" * 10, protocols=(("a", b"12"), ("bc", b"")))
+    assert tables.size_of(long) == 64 + (1 + 2 + 12) + (2 + 12) + 2 + 10 + len("client/127.0.0.1")

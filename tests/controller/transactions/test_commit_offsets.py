@@ -144,6 +144,8 @@ def test_add_offsets_needs_the_log_level() -> None:
     pair = world.init()
     with pytest.raises(UnsupportedVersion, match="features upgrade"):
         world.add_offsets(*pair)
+    with pytest.raises(UnsupportedVersion, match="features upgrade"):
+        world.commit_in(pair, 5)
 
 
 # -- every end of a transaction ----------------------------------------------------------------------------

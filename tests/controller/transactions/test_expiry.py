@@ -7,10 +7,13 @@ from fencepost.controller import clocks
 from fencepost.controller.decision import Decision
 from fencepost.controller.errors import ConcurrentTransactions, ProducerFenced, TransactionTimedOut
 from fencepost.controller.transactions import expiry
-from fencepost.controller.transactions.expiry import Expired, decide_expire, decide_forget, decide_timeouts
+from fencepost.controller.transactions.expiry import (
+    Expired,
+    decide_expire,
+    decide_forget,
+)
 from fencepost.controller.transactions.explain import explain
 from fencepost.controller.transactions.states import EXPIRABLE_STATES, FenceCause, State
-from fencepost.records.logged import cost_of, encode_record
 from fencepost.records.transaction_log import Fence
 from fencepost.records.types import ProducerId, Term
 from tests.controller.transactions.worlds import (
@@ -351,34 +354,3 @@ def test_an_id_that_is_used_between_the_look_and_the_decision_stays() -> None:
         "p-0",
         "p-2",
     )
-
-
-@table(("short_by", "count"), [(0, 3), (1, 2)])
-def test_as_many_time_out_as_the_entry_has_room_for(short_by: int, count: int) -> None:
-    """At least one, whatever it takes."""
-    ids = ("a", "b", "c")
-    rows = [
-        msgspec.structs.replace(transaction(State.ONGOING, number), transactional_id=each)
-        for number, each in enumerate(ids, 50)
-    ]
-    view = Coordinator(*rows).view
-    at_ms = NOW_MS + TIMEOUT_MS
-    costs = []
-    for each in ids:
-        alone = decide_timeouts(view, at_ms, (each,), activated_ms=0)
-        costs.append(alone.extra_cost + sum(cost_of(one, encode_record(one)[1]) for one in alone.records))
-    view.room = sum(costs) - short_by
-    decision = decide_timeouts(view, at_ms, ids, activated_ms=0)
-    assert decision.response.transactional_ids == ids[:count]
-    assert decision.response.more == (count < len(ids))
-    view.room = 1
-    assert decide_timeouts(view, at_ms, ids, activated_ms=0).response.transactional_ids == ids[:1]
-
-
-@table("state", [*LOGGED, None])
-def test_of_ids_that_are_named_only_open_ones_time_out(state: State | None) -> None:
-    """Others have ended since they were found, or are gone."""
-    rows = [] if state is None else [transaction(state)]
-    decision = decide_timeouts(Coordinator(*rows).view, NOW_MS + TIMEOUT_MS, (ID,), activated_ms=0)
-    assert decision.response.transactional_ids == ((ID,) if state is State.ONGOING else ())
-    assert bool(decision.records) == (state is State.ONGOING)
