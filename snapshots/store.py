@@ -223,9 +223,7 @@ class Store:
     def close(self) -> None:
         """Commit and close the environment, release the lock. The image is the owner's to save."""
         self.commit()
-        if self._txn is not None:
-            self._txn.abort()
-        self.env.close()
+        self.env.close()  # what is not committed is lost with it
         if self._lock_fd is not None:
             os.close(self._lock_fd)
             self._lock_fd = None

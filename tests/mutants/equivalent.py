@@ -38,6 +38,10 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
     ): "descriptor 0 is standard input, which a node has open",
     (
         "broker/log/put_back.py",
+        "- if 0 < end <= len(raw) - HEADER_BYTES:\n+ if 1 < end <= len(raw) - HEADER_BYTES:",
+    ): "no batch has one byte: what lies there is no epoch either way",
+    (
+        "broker/log/put_back.py",
         "- if placed.position >= damage.position:\n+ if placed.position > damage.position:",
     ): "the epoch that was found is tried, too: with it nothing is proven",
     (
@@ -171,6 +175,18 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
             "+ found = sum(row_hash(row_key(1, name, key), value) for name, key, value in reader.rows())"
         ),
     ): "the generation of a key is not hashed",
+    (
+        "snapshots/store.py",
+        "- self._must_seal = False\n+ self._must_seal = True",
+    ): "before the image is verified nothing is sealed, and that sets it",
+    (
+        "snapshots/reader.py",
+        (
+            "- env = lmdb.open(str(directory), readonly=True, max_dbs=8, map_size=MAP_BYTES,"
+            " readahead=False)\n"
+            "+ env = lmdb.open(str(directory), readonly=True, max_dbs=9, map_size=MAP_BYTES, readahead=False)"
+        ),
+    ): "the value of a bound: four tables are opened",
 }
 
 BOUNDS: Final[dict[str, tuple[str, ...]]] = {

@@ -241,6 +241,18 @@ def test_sums_go_with_their_segments(tmp_path: Path) -> None:
     assert [path.name for path in segment(tmp_path, 9).parent.glob(f"*{SUMS}")] == [f"{9:020d}{SUMS}"]
 
 
+def test_no_sums_are_left_of_segments_behind_a_cut(tmp_path: Path) -> None:
+    written(tmp_path).close()
+    folder = tmp_path / Log.METADATA.directory
+    for path in folder.glob("*.log"):
+        path.chmod(0o644)  # no seal was flushed
+    flip(segment(tmp_path, 3), 30)
+    archive = reopened(tmp_path)
+    assert (archive.end, archive.cut is not None) == (3, True)
+    assert sorted(path.name for path in folder.glob(f"*{SUMS}")) == [f"{0:020d}{SUMS}"]
+    archive.close()
+
+
 def test_sums_are_forgotten_before_a_cut(tmp_path: Path) -> None:
     written(tmp_path).close()
     path = segment(tmp_path, 9)

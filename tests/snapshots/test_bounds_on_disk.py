@@ -9,7 +9,7 @@ import pytest
 from crc32c import crc32c
 
 from fencepost.records.invariant import CorruptData
-from fencepost.records.types import Log, Offset
+from fencepost.records.types import Log, Offset, Term
 from fencepost.snapshots import segments
 from fencepost.snapshots.checksums import (
     NOTHING,
@@ -280,6 +280,36 @@ def test_where_an_epoch_falls_both_are_in_doubt(tmp_path: Path, epochs: tuple[in
     path.write_bytes(b"".join(batch(n, epoch=epoch) for n, epoch in enumerate(epochs)))
     found, position, error = sound_part(Segment(Offset(0), path, True))
     assert (found, position, error is None) == (end, end * BATCH_BYTES, end == len(epochs))
+
+
+@table(
+    ("at", "must_be", "end"),
+    [
+        (3, None, 1),
+        (3, 1, 1),
+        (3, 2, 1),
+        (3, 3, 3),
+        (3, 4, 3),
+        (1, 3, 1),
+        (1, 4, 1),
+        (2, 2, 2),
+        (0, 1, 1),
+        (0, 2, 0),
+    ],
+)
+def test_where_it_is_known_which_epoch_is_right_that_one_stays(
+    tmp_path: Path, at: int, must_be: int | None, end: int
+) -> None:
+    """Epochs 1, 3, 3, and then 2."""
+    path = tmp_path / f"{0:020d}.log"
+    path.write_bytes(b"".join(batch(n, epoch=epoch) for n, epoch in enumerate((1, 3, 3, 2))))
+
+    def epoch_at(offset: Offset) -> Term | None:
+        return None if must_be is None or offset != at else Term(must_be)
+
+    found, position, error = sound_part(Segment(Offset(0), path, True), epoch_at)
+    assert (found, position) == (end, end * BATCH_BYTES)
+    assert error is not None
 
 
 def test_an_epoch_may_not_fall_from_one_segment_to_the_next(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from fencepost.controller import producer_ids
 from fencepost.controller.view import ImageHeader
 from fencepost.records.types import ImageVersion, Log, LogIndex, NodeId, Offset, Term
 from fencepost.snapshots import snapshot
+from fencepost.snapshots.archive_repair import Wrong, give_up
 from fencepost.snapshots.checksums import Content, forget_sums, sums_path, write_content
 from fencepost.snapshots.clean_shutdown import (
     CLEAN_SHUTDOWN_FILE,
@@ -17,6 +18,7 @@ from fencepost.snapshots.clean_shutdown import (
     record_clean_shutdown,
 )
 from fencepost.snapshots.flushes import replace_file, write_flushed
+from fencepost.snapshots.segments import list_segments
 from fencepost.snapshots.store import Store
 from tests.controller.worlds import allocated
 from tests.disk_calls import watched
@@ -166,3 +168,20 @@ def test_sums_that_are_forgotten_do_not_come_back(tmp_path: Path, done: list[str
     done.clear()
     forget_sums(log)
     assert done == [f"delete {0:020d}.checksums", "flush logs"]
+
+
+def test_what_is_given_up_is_a_named_hole_before_it_is_gone(tmp_path: Path, done: list[str]) -> None:
+    filled(tmp_path, 6).close()
+    folder = tmp_path / LOG
+    first = list_segments(folder)[0]
+    done.clear()
+    give_up(folder, Wrong(first, Offset(0), Offset(4), "damaged"))
+    name = f"{0:020d}"
+    assert done == [
+        "flush holes.json.tmp",
+        "holes.json.tmp -> holes.json",
+        f"flush {LOG}",
+        f"{name}.log -> {name}.log.damaged",
+        f"delete {name}.checksums",
+        f"flush {LOG}",
+    ]

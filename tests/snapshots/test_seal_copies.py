@@ -140,6 +140,17 @@ def test_what_of_meta_changed_beside_the_seal_is_put_right_by_the_copy(tmp_path:
     assert opened_and_closed(tmp_path) == before
 
 
+def test_a_name_of_meta_that_became_another_is_named(tmp_path: Path) -> None:
+    """Its value is put back; the other name stays, and says that something changed."""
+    (before,) = written(tmp_path, 1)
+    put(tmp_path, {"other": None, "othes": before["other"]})
+    store = Store.open(tmp_path / "store", sync=False)
+    assert store.verify_image() is Verdict.SOUND
+    assert sorted(store.mended) == ["other", "othes"]
+    assert store.meta_get("other") == before["other"]
+    store.abandon()
+
+
 def test_a_store_whose_seals_are_both_broken_is_forgotten_and_sealed_anew(tmp_path: Path) -> None:
     written(tmp_path, 1)
     flip(tmp_path, SEAL, COPY)

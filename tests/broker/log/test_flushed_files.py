@@ -8,9 +8,11 @@ import pytest
 
 from fencepost.broker.log.checkpoints import LeaderEpochs, save_topic_id
 from fencepost.broker.log.cleaned_end import mend_cleaned_end, save_cleaned_end
+from fencepost.broker.log.damage import Damage
 from fencepost.broker.log.log_starts import LogStarts
 from fencepost.broker.log.offset_checkpoint import save_offsets
 from fencepost.broker.log.producer_snapshot import SNAPSHOT_SUFFIX
+from fencepost.broker.log.repair import cut
 from fencepost.broker.log.segment_sums import (
     begin_indexes,
     end_indexes,
@@ -100,3 +102,28 @@ def test_a_snapshot_is_behind_all_that_it_speaks_of(tmp_path: Path, monkeypatch:
         f"{snapshot}.tmp -> {snapshot}",
         "flush topic-0",
     ]
+
+
+def test_a_log_that_is_cut_is_cut_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What counts goes first; the names last."""
+    log = open_log(tmp_path)
+    append(log, batch(7, 0), batch(7, 1))
+    log.close()
+    name = f"{0:020d}"
+    path = log.directory / f"{name}.log"
+    size = path.stat().st_size // 2
+    done = watched(monkeypatch, [])
+    cut(Damage(path, size, 2 * size, Offset(1), "damaged"))
+    assert done == [
+        f"delete {2:020d}{SNAPSHOT_SUFFIX}",
+        f"delete {SUMS}",
+        "flush topic-0",
+        f"flush {name}.log",
+        *(f"delete {name}{suffix}" for suffix in (".index", ".timeindex", ".txnindex")),
+        "flush topic-0",
+    ]
+    done.clear()
+    cut(Damage(path, 0, size, Offset(0), "damaged"), deleted_before=Offset(9))
+    assert done[-1] == "flush topic-0"
+    assert f"delete {name}.log" in done
+    assert [each.name for each in log.directory.glob("*.log")] == [f"{9:020d}.log"]

@@ -147,5 +147,7 @@ def test_a_log_that_is_cut_is_opened_as_after_no_crash(
         return recover(*words)
 
     monkeypatch.setattr(partition_log, "recover", noted)
+    log.truncate_to(log.end, NOW_MS)
+    assert went_down == [], "there is nothing to cut"
     log.truncate_to(Offset(50), NOW_MS)
     assert went_down == [False]
