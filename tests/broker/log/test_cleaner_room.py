@@ -1,0 +1,33 @@
+"""A cleaner's pass whose keys do not all fit: what lies behind the last that did is as it was."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fencepost.broker.log import compaction
+from fencepost.broker.log.shapes import Aborted
+from fencepost.records.types import Offset, ProducerId
+from tests.broker.log.builders import end_transaction, open_log
+from tests.broker.log.test_cleaner import CONFIG, clean, committed, keyed
+
+
+def test_what_a_pass_had_no_room_for_is_aborted_as_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the segment in which the room ends batches stay whole, and so do their markers' entries."""
+    monkeypatch.setattr(compaction, "RECORDS_MAX", 2)
+    log = open_log(tmp_path, replace(CONFIG, segment_bytes=2_000))
+    for key, value in ((b"a", b"goes"), (b"a", b"1"), (b"b", b"2"), (b"c", b"no room")):
+        keyed(log, -1, [(key, value)])
+    keyed(log, 1, [(b"d", b"aborted")], transactional=True)
+    end_transaction(log, 1, committed=False, version=1)
+    while len(log.scrubbable.segments()) == 1:
+        keyed(log, -1, [(b"e", b"x")])
+    log.flush()
+    before = committed(log), log.aborted(Offset(0), log.end)
+    assert before[1] == (Aborted(ProducerId(1), Offset(4)),)
+    done = clean(log, keys_max=1)
+    assert (done.clean_end, done.keys, done.records_written) == (3, 2, done.records_read - 1)
+    assert (committed(log), log.aborted(Offset(0), log.end)) == before
+    log.close()
