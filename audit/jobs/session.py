@@ -55,26 +55,35 @@ def shown(engine: Engine, show: Show, what: str) -> Iterator[Show]:
 def waiting(show: Show, what: str, progress: Callable[[], str] = str) -> Iterator[Show]:
     """While the block runs ``show`` says ``what``, for how long, and ``progress``; then nothing.
 
-    Yields a way to say more.
+    Yields a way to say more. ``progress`` may be slow, as when a JVM collects garbage: until it answers, its
+    last answer is shown.
     """
-    said, since = what, time.monotonic()
+    said, since, reached = what, time.monotonic(), ""
     show(what)
     ended = threading.Event()
 
     def look() -> None:
         while not ended.wait(LOOK_SECONDS):
-            show(f"{said}  {time.monotonic() - since:.0f} s  {progress()}".rstrip())
+            show(f"{said}  {time.monotonic() - since:.0f} s  {reached}".rstrip())
+
+    def follow() -> None:
+        nonlocal reached
+        while not ended.is_set():
+            reached = progress()
+            ended.wait(LOOK_SECONDS)
 
     def show_text(text: str) -> None:
         nonlocal said, since
         said, since = text, time.monotonic()
         show(text)
 
-    looker = threading.Thread(target=look, name="progress", daemon=True)
-    looker.start()
+    threads = [threading.Thread(target=each, name="progress", daemon=True) for each in (look, follow)]
+    for each in threads:
+        each.start()
     try:
         yield show_text
     finally:
         ended.set()
-        looker.join()
+        for each in threads:
+            each.join()
         show("")

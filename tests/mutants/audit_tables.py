@@ -137,6 +137,14 @@ AUDIT_TABLES: Final = (
         ("tests/audit/jobs/test_choice.py::test_a_wait_is_shown_with_its_time",),
     ),
     Mutant(
+        "a-slow-engine-is-silence",
+        "the time is shown while an engine does not say how far it is",
+        "audit/jobs/session.py",
+        's  {reached}".rstrip())\n',
+        's  {progress()}".rstrip())\n',
+        ("tests/audit/jobs/test_choice.py::test_a_wait_is_shown_while_the_engine_does_not_answer",),
+    ),
+    Mutant(
         "replaced-files-are-deleted-at-once",
         "a reader keeps the files that it began with",
         "audit/tables/writing.py",
