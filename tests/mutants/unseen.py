@@ -5,6 +5,7 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 EXPIRY: Final = "tests/controller/groups/test_offset_expiry.py::"
+GIVEN_OUT: Final = "tests/controller/transactions/test_given_out_after_aborts.py::"
 
 UNSEEN: Final = (
     Mutant(
@@ -57,5 +58,21 @@ UNSEEN: Final = (
         "    if _places(kept) != _places(before):\n",
         "    if _places(kept) == _places(before):\n",
         (EXPIRY + "test_the_indexes_have_a_committed_offset_where_its_last_commit_puts_it",),
+    ),
+    Mutant(
+        "unseen-a-retry-ends-two-phases",
+        "an EndTxn that is tried again keeps a producer of two-phase commit one",
+        "controller/transactions/end_txn.py",
+        "        enables_two_phase=is_two_phase,\n",
+        "",
+        (GIVEN_OUT + "test_an_end_of_two_phase_commit_that_is_tried_again_stays_of_two_phases",),
+    ),
+    Mutant(
+        "unseen-cleaned-without-the-aborted",
+        "a cleaned segment has the entries of the aborted transactions whose markers stay",
+        "broker/log/cleaner.py",
+        "        self._segment.index_aborted(ended)\n",
+        "        pass\n",
+        ("tests/broker/log/test_cleaner_room.py::test_what_a_pass_had_no_room_for_is_aborted_as_before",),
     ),
 )
