@@ -31,3 +31,16 @@ def test_what_a_pass_had_no_room_for_is_aborted_as_before(
     assert (done.clean_end, done.keys, done.records_written) == (3, 2, done.records_read - 1)
     assert (committed(log), log.aborted(Offset(0), log.end)) == before
     log.close()
+
+
+def test_a_segment_of_which_nothing_goes_is_left_as_it_is(tmp_path: Path) -> None:
+    log = open_log(tmp_path, CONFIG)
+    for number in range(40):
+        keyed(log, -1, [(b"key-%d" % number, b"value")])
+    log.flush()
+    files = {path: path.stat().st_ino for path in log.directory.glob("*.log")}
+    assert len(files) > 4
+    done = clean(log)
+    assert done.records_written == done.records_read > 0
+    assert {path: path.stat().st_ino for path in log.directory.glob("*.log")} == files
+    log.close()
