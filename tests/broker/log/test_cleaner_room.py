@@ -44,3 +44,17 @@ def test_a_segment_of_which_nothing_goes_is_left_as_it_is(tmp_path: Path) -> Non
     assert done.records_written == done.records_read > 0
     assert {path: path.stat().st_ino for path in log.directory.glob("*.log")} == files
     log.close()
+
+
+@pytest.mark.parametrize(("more", "bases"), [(0, [0, 2, 4]), (-1, [0, 1, 2, 3, 4])])
+def test_as_many_segments_become_one_as_fit_into_it(tmp_path: Path, more: int, bases: list[int]) -> None:
+    """By their sizes before: two of one batch each; the last one is active."""
+    log = open_log(tmp_path, replace(CONFIG, segment_bytes=1))
+    for number in range(5):
+        keyed(log, -1, [(b"key-%d" % number, b"value")])
+    log.flush()
+    log.config = replace(CONFIG, segment_bytes=2 * log.scrubbable.segments()[0].size + more)
+    clean(log)
+    assert [each.base for each in log.scrubbable.segments()] == bases
+    assert len(committed(log)) == 5
+    log.close()
