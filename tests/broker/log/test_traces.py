@@ -12,7 +12,7 @@ from fencepost.broker.log.traces import Traces
 from fencepost.controller.restoring import Found
 from fencepost.records.transaction_log import TopicPartitions
 from fencepost.records.types import ProducerId, Term
-from tests.broker.log.builders import NOW_MS, UNVERIFIED, append, batch, end_transaction
+from tests.broker.log.builders import NOW_MS, SMALL, UNVERIFIED, append, batch, end_transaction
 from tests.broker.log.test_cleaner import CONFIG, clean, play
 from tests.broker.log.test_compaction import DAY_MS
 from tests.together import table
@@ -53,6 +53,19 @@ def test_ids_of_producers_that_expired_are_found_in_the_batches(tmp_path: Path) 
     log._states.table.pop(ProducerId(500))
     log.close()
     assert found_in(tmp_path).producer_id_end == 501
+
+
+def test_ids_of_producers_whose_batches_are_deleted_are_found_in_the_snapshot(tmp_path: Path) -> None:
+    log = PartitionLog.open(tmp_path / "orders-0", SMALL, NOW_MS, UUID(int=5))
+    append(log, batch(800, 0, epoch=4))
+    while len(log.scrubbable.segments()) < 3:
+        append(log, batch())
+    log.flush()
+    log.first_kept = log.scrubbable.segments()[1].base
+    assert log.retain(NOW_MS) == 1
+    log.close()
+    found = found_in(tmp_path)
+    assert (found.producer_id_end, found.producer_epochs) == (801, {800: 4})
 
 
 def test_a_compacted_log_is_read(tmp_path: Path) -> None:
