@@ -1,8 +1,10 @@
 """What the inspection of a stopped node's log says where it ends too early: the place, in every number."""
 
 from pathlib import Path
+from uuid import UUID
 
 from fencepost.broker.log.checkpoints import EPOCHS_FILE
+from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.broker.log.producer_snapshot import snapshot_path, snapshots_in
 from fencepost.broker.log.repair import cut, inspect
 from fencepost.records.types import Offset, Term
@@ -38,6 +40,7 @@ def test_a_log_that_ends_before_its_deleted_records_did(
     assert found.lost is not None
     assert (found.lost.size, found.lost.batches, found.lost.first) == (0, 0, None)
     cut(found.damage, deleted_before=Offset(deleted_before))
+    assert snapshots_in(directory) == []
     again = open_log(tmp_path, SMALL)
     assert (again.start, again.end) == (deleted_before, deleted_before)
     again.close()
@@ -87,3 +90,13 @@ def test_behind_the_recovery_point_a_crash_may_have_lost_the_line_of_an_epoch(tm
     changed = inspect(directory, machine_went_down=False).damage
     assert changed is not None
     assert changed.offset == END
+
+
+def test_a_new_log_begins_where_it_is_to(tmp_path: Path) -> None:
+    log = PartitionLog.open(tmp_path / "topic-0", SMALL, NOW_MS, UUID(int=5), start=Offset(50))
+    assert (log.start, log.end) == (50, 50)
+    assert log.append(batch(), NOW_MS, Term(0)).base_offset == 50
+    log.close()
+    again = PartitionLog.open(tmp_path / "topic-0", SMALL, NOW_MS, UUID(int=5), start=Offset(70))
+    assert (again.start, again.end) == (50, 51), "it is not new"
+    again.close()
