@@ -17,7 +17,9 @@ from fencepost.records.types import NodeId
 from fencepost.snapshots import snapshot
 from fencepost.snapshots.flushes import flush, write_flushed
 from fencepost.snapshots.rows import Row
+from fencepost.snapshots.scrub import Scrub
 from fencepost.snapshots.snapshot import CorruptSnapshot, Manifest
+from fencepost.snapshots.sums import StoreDamaged
 from fencepost.wire.limited_log import LimitedLog
 
 SNAPSHOT_BYTES_MAX: Final = 1 << 36  # a manifest that claims more is refused
@@ -38,6 +40,7 @@ class Receiver:
         self._sizes: dict[str, int] = {}
         self._slices: Iterator[list[Row]] | None = None
         self._installing: Manifest | None = None
+        self._filled = Scrub()  # of the rows of that installation
         self._cleared = False
         self._generation = 0
 
@@ -141,6 +144,7 @@ class Receiver:
         manifest, rows = snapshot.load(directory)
         self._installing = manifest
         self._generation = self._voter.store.fresh_generation()
+        self._filled = Scrub()
         self._cleared = False  # what is there now goes when this is there
         self._slices = (rows[at : at + ROWS_PER_SLICE] for at in range(0, len(rows), ROWS_PER_SLICE))
 
@@ -150,7 +154,11 @@ class Receiver:
             self.maintenance_tick()
 
     def maintenance_tick(self) -> None:
-        """One slice: put rows, and at the end flip; or clear what earlier images left."""
+        """One slice: put rows, then read them again, and at the end flip; or clear what earlier images left.
+
+        Raises StoreDamaged if they are not there: a page of the store changed while it was open. Its next
+        start reads all of them.
+        """
         store = self._voter.store
         manifest = self._installing
         if manifest is None or self._slices is None:
@@ -160,6 +168,11 @@ class Receiver:
         if rows is not None:
             store.put_rows(self._generation, rows)
             return
+        are_there = store.are_filled_rows_there(self._generation, self._filled, ROWS_PER_SLICE)
+        if are_there is None:
+            return
+        if not are_there:
+            raise StoreDamaged(f"rows of snapshot {manifest.name} are not found where they were put")
         self._installing = self._slices = None
         if self._voter.watch.lacks(manifest.raft_index):
             self._voter.installed(manifest.raft_index, manifest.raft_term, manifest.header, self._generation)

@@ -299,6 +299,15 @@ class Store:
             self._filled_sum += row_hash(at, value)
         self.dirty = True
 
+    def are_filled_rows_there(self, generation: int, scrub: Scrub, rows_max: int) -> bool | None:
+        """Read some of what was put into a generation again; None: there is more.
+
+        ``scrub`` is of that alone. Raises lmdb.Error that names the file.
+        """
+        with self._naming():
+            whole = scrub.step(self.txn, self.image_db, generation, rows_max)
+        return None if whole is None else whole == self._filled_sum % MODULUS
+
     def flip(self, generation: int, header: ImageHeader) -> None:
         """Make a filled generation the image. Durable at the next flush, with what else is in it."""
         self.generation = generation

@@ -292,8 +292,8 @@ DISKS: Final = (
         "disks-unread-store-unnamed",
         "what the scrub cannot read of the store is named by its file",
         "snapshots/store.py",
-        "        with self._naming():\n            whole =",
-        "        with nullcontext():\n            whole =",
+        "        with self._naming():\n            whole = self.",
+        "        with nullcontext():\n            whole = self.",
         ("tests/quorum/test_scrubbed_images.py::test_a_store_that_cannot_be_read_by_the_scrub_is_named",),
     ),
     Mutant(

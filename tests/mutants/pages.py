@@ -15,6 +15,7 @@ JOURNAL_SUMS: Final = (
     "tests/quorum/test_integrity.py::test_a_checksum_with_another_key_or_that_is_gone_is_a_lost_store",
 )
 SUMS: Final = "tests/snapshots/test_archive_sums.py::"
+RECEIVED: Final = "tests/quorum/test_received_snapshots.py::"
 DAMAGE: Final = "tests/quorum/test_archive_damage.py::"
 NAMED: Final = ("tests/quorum/test_integrity.py::test_what_of_meta_changed_is_named",)
 
@@ -218,6 +219,14 @@ PAGES: Final = (
         "            self._save_sum(active, NOT_SUMMED)  # else",
         "            pass  # else",
         (SUMS + "test_an_archive_that_was_killed_before_its_first_flush_is_summed_all_the_same",),
+    ),
+    Mutant(
+        "installed-rows-not-read-again",
+        "the rows of a snapshot are read again where they were put, before they are the image",
+        "quorum/snapshot_receiver.py",
+        "        if not are_there:\n",
+        "        if False:\n",
+        (RECEIVED + "test_rows_that_are_not_found_where_they_were_put_are_no_image",),
     ),
     Mutant(
         "archive-sums-changed-unsaid",

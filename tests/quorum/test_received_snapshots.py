@@ -10,6 +10,9 @@ from fencepost.quorum.messages import Ack, SnapshotAck, SnapshotChunk
 from fencepost.records.types import NodeId
 from fencepost.snapshots import snapshot
 from fencepost.snapshots.flushes import NotFlushed
+from fencepost.snapshots.rows import Row, row_key
+from fencepost.snapshots.store import Store
+from fencepost.snapshots.sums import StoreDamaged
 from tests.quorum.conftest import MakeRig
 from tests.quorum.rig import Rig
 from tests.quorum.transfers import INTERVAL, advance, begun, installing, snapshots_of
@@ -74,6 +77,27 @@ def test_a_transfer_that_is_refused_leaves_nothing_behind(behind: Rig) -> None:
     behind.deliver(1, 3, longer)
     assert "longer than its" in behind.take(3, 1, SnapshotAck).refused
     assert not parts[0].exists()
+
+
+def test_rows_that_are_not_found_where_they_were_put_are_no_image(
+    behind: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page of the store changed while it was open: the node ends, and its next start reads every page."""
+    put_rows, lost = Store.put_rows, 0
+
+    def put_and_lost(store: Store, generation: int, rows: list[Row]) -> None:
+        nonlocal lost
+        put_rows(store, generation, rows)
+        name, key, _ = rows[-1]
+        lost += store.txn.delete(row_key(generation, name, key), db=store.image_db)
+
+    monkeypatch.setattr(Store, "put_rows", put_and_lost)
+    installing(behind)
+    before = behind[3].applied
+    with pytest.raises(StoreDamaged, match="are not found where they were put"):
+        behind[3].snapshotter._receiver.finish()
+    assert lost
+    assert behind[3].applied == before
 
 
 def test_a_node_whose_image_is_bad_sends_no_more_of_a_snapshot(behind: Rig) -> None:
