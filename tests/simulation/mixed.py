@@ -91,6 +91,10 @@ class BadNode(WithTopics):
         super().__init__(seed, 3, AROUND_A_BAD_NODE)
         self.bad = self.processes[NodeId(1 + seed // len(KINDS) % 3)]
         self.is_bad = True
+        for (
+            process
+        ) in self.processes.values():  # two values at a time: below, an image without a seal is taken
+            process.log_level_formatted = LEVEL_MAX
         self.bad.disk.share = BAD_CALLS
         self.bad.keeps_earlier = True
         self.agenda.after(self.rng.uniform(*DAMAGE_S), self._damage)

@@ -102,7 +102,7 @@ class _Flipped(NamedTuple):
             return False
         try:
             return self.at // PAGE in {0, 1} | pages(self.path)
-        except (struct.error, RecursionError):
+        except (struct.error, ValueError, RecursionError):
             return True  # a page that leads nowhere
 
     def __str__(self) -> str:
@@ -214,6 +214,7 @@ class Sweep:
             sim.run(LOOK_S)
             self._demand_service()
             victim.kill()
+            sim.ledger.changed.add(victim.node_id)  # an image that was restored leaves the old pages
         is_there = flipped.is_of_store and (case.state == "dead" or flipped.is_reached())
         sim.run(LOOK_S)
         sim.heal()
