@@ -15,6 +15,7 @@ Cost: half a microsecond for each row. Layout: LMDB 0.9 (data version 1), which 
 
 import os
 import struct
+import sys
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -143,7 +144,7 @@ def _last_freed(page: int, pages: _Pages) -> int | None:
         kind, lower, _ = _HEAD.unpack_from(raw)
         if kind not in (BRANCH, LEAF) or not HEADER + 2 <= lower <= pages.size:
             return None
-        at = int.from_bytes(raw[lower - 2 : lower], "little")
+        at = int.from_bytes(raw[lower - 2 : lower], sys.byteorder)
         if at + NODE + 2 * _NUMBER.size > pages.size:
             return None
         low, flags, key = _NODE.unpack_from(raw, at)
@@ -153,6 +154,7 @@ def _last_freed(page: int, pages: _Pages) -> int | None:
         transaction, where = _NUMBER.unpack_from(raw, at + NODE)[0], at + NODE + _NUMBER.size
         if flags & OVERFLOWS:
             raw, where = pages.read(_NUMBER.unpack_from(raw, where)[0] % PAGES_MAX), HEADER
-        is_list = key == _NUMBER.size and raw[where : where + 8] == _NUMBER.pack(low // _NUMBER.size - 1)
+        count = int.from_bytes(raw[where : where + _NUMBER.size], sys.byteorder)
+        is_list = key == _NUMBER.size and low == (count + 1) * _NUMBER.size
         return int(transaction) if is_list else None
     return None

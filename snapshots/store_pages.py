@@ -7,6 +7,7 @@ Passed     over: pages that nothing reaches, as those that a value has beyond wh
 Not seen   what the pages hold: sums.py.
 """
 
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -34,7 +35,7 @@ def require_sound_pages(directory: Path) -> None:
         found = [each for each in _problems(str(directory)) if not any(map(each.__contains__, _PASSED_OVER))]
         if not found:
             require_whole_pages(file)
-    except (verify.VerifyError, CorruptData) as error:
+    except (verify.VerifyError, CorruptData, struct.error) as error:
         found = [str(error)]
     if found:
         raise StoreDamaged(f"{file}: {len(found)} of its pages' rules are broken, the first: {found[0]}")

@@ -114,7 +114,7 @@ PAGES: Final = (
         NODES,
         "is_list = key == _NUMBER.size and ",
         "is_list = True or ",
-        (TESTS + "test_nothing_of_the_earlier_meta_page_is_believed",),
+        (TESTS + "test_the_earlier_free_list_may_lead_to_any_page",),
     ),
     Mutant(
         "pages-journal-sums-uncompared",
