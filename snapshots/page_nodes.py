@@ -2,6 +2,7 @@
 
 Nodes      of a page lie one behind the other, to its end (mdb_node_add, mdb_node_del): one whose length
            changed covers others, or leaves a gap. LMDB reads on, and writes wrong pages once it moves nodes.
+Keys       of a branch page lie between those below it on both sides: else a key that is there is not found.
 Overflow   pages of a value are as many as it needs, or more: one that a transaction writes again, shorter,
            keeps what it has (mdb_cursor_put). A table's record has their sum.
 Flags      of a table say how keys are compared, and more: of a store's tables none has one, but for the free
@@ -16,8 +17,9 @@ Cost: half a microsecond for each row. Layout: LMDB 0.9 (data version 1), which 
 import os
 import struct
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from fencepost.records.invariant import CorruptData
 
@@ -79,8 +81,8 @@ def require_whole_pages(file: Path) -> None:
         pages = _Pages(stream.fileno())
         earlier, newest = sorted((pages.meta(0), pages.meta(1)), key=lambda meta: meta.transaction)
         _require_newest(newest, earlier, pages)
-        _require_tree(newest.free._replace(flags=newest.free.flags ^ NUMBERS), pages)
-        for record in _require_tree(newest.tables, pages, IS_TABLE):
+        _require_tree(newest.free, pages, flags=NUMBERS)
+        for record in _require_tree(newest.tables, pages, flagged=IS_TABLE):
             _require_tree(_Tree(*_TABLE.unpack(record)), pages)
 
 
@@ -94,42 +96,83 @@ def _require_newest(newest: _Meta, earlier: _Meta, pages: _Pages) -> None:
         )
 
 
-def _require_tree(tree: _Tree, pages: _Pages, flagged: int = 0) -> list[bytes]:
+def _require_tree(tree: _Tree, pages: _Pages, *, flags: int = 0, flagged: int = 0) -> list[bytes]:
     """Returns the values with that flag; others must have none. Raises CorruptData."""
-    if tree.flags:
-        raise CorruptData(f"the tree of page {tree.root} has flags {tree.flags:#x} that none has")
-    waiting, overflow_pages = [tree.root] if tree.root != NO_PAGE else [], 0
-    found: list[bytes] = []
-    while waiting:
-        page = waiting.pop()
-        raw = pages.read(page)
+    if tree.flags != flags:
+        raise CorruptData(f"the tree of page {tree.root} has flags {tree.flags:#x}, expected {flags:#x}")
+    walk = _Walk(pages, flagged, _number if flags & NUMBERS else bytes)
+    if tree.root != NO_PAGE:
+        walk.page(tree.root)
+    if walk.overflow_pages != tree.overflow_pages:
+        said = f"its record says {tree.overflow_pages}"
+        raise CorruptData(f"the tree of page {tree.root} has {walk.overflow_pages} overflow pages, {said}")
+    return walk.found
+
+
+def _number(key: bytes) -> int:
+    return int.from_bytes(key, sys.byteorder)
+
+
+class _Walk:
+    """Over one tree. ``order``: what its keys are compared by."""
+
+    def __init__(self, pages: _Pages, flagged: int, order: Callable[[bytes], Any]) -> None:
+        self._pages = pages
+        self._flagged = flagged
+        self._order = order
+        self.overflow_pages = 0
+        self.found: list[bytes] = []
+
+    def page(self, page: int) -> tuple[bytes, bytes]:
+        """Returns the first and the last key below it. Raises CorruptData."""
+        raw = self._pages.read(page)
         kind, lower, at = _HEAD.unpack_from(raw)
-        if kind not in (BRANCH, LEAF) or lower % 2:
+        if kind not in (BRANCH, LEAF) or lower % 2 or lower == HEADER:
             raise CorruptData(f"page {page} is of kind {kind}, and its pointers end at {lower}")
-        for pointer in sorted(struct.unpack_from(f"={(lower - HEADER) // 2}H", raw, HEADER)):
+        pointers = struct.unpack_from(f"={(lower - HEADER) // 2}H", raw, HEADER)
+        for pointer in sorted(pointers):
             if pointer != at:
                 raise CorruptData(f"page {page}: a node begins at {pointer}, expected {at}")
             low, flags, key = _NODE.unpack_from(raw, at)
             at += NODE + key
-            if kind == BRANCH:
-                waiting.append(low | flags << 32)
-            elif flags == flagged:
-                if flagged:
-                    found.append(raw[at : at + TABLE_BYTES])
-                at += low
-            elif flags == OVERFLOWS:
-                head = pages.read(_NUMBER.unpack_from(raw, at)[0])
-                overflow_pages += _OVERFLOW.unpack_from(head)[0]
-                at += _NUMBER.size
-            else:
-                raise CorruptData(f"page {page}: a node has flags {flags:#x}, expected {flagged:#x}")
+            if kind == LEAF:
+                at += self._value(raw, at, low, flags)
             at += at & 1
-        if at != pages.size:
-            raise CorruptData(f"page {page}: its nodes end at {at}, expected {pages.size}")
-    if overflow_pages != tree.overflow_pages:
-        said = f"its record says {tree.overflow_pages}"
-        raise CorruptData(f"the tree of page {tree.root} has {overflow_pages} overflow pages, {said}")
-    return found
+        if at != self._pages.size:
+            raise CorruptData(f"page {page}: its nodes end at {at}, expected {self._pages.size}")
+        if kind == BRANCH:
+            return self._below(raw, pointers)
+        return _key(raw, pointers[0]), _key(raw, pointers[-1])
+
+    def _value(self, raw: bytes, at: int, length: int, flags: int) -> int:
+        """How many bytes it takes here."""
+        if flags == self._flagged:
+            if flags:
+                self.found.append(raw[at : at + TABLE_BYTES])
+            return length
+        if flags != OVERFLOWS:
+            raise CorruptData(f"a node has flags {flags:#x}, expected {self._flagged:#x}")
+        head = self._pages.read(_NUMBER.unpack_from(raw, at)[0])
+        self.overflow_pages += _OVERFLOW.unpack_from(head)[0]
+        return _NUMBER.size
+
+    def _below(self, raw: bytes, pointers: Sequence[int]) -> tuple[bytes, bytes]:
+        """A branch page: of each child but the first the key lies between what is before it and in it."""
+        first = last = b""
+        for pointer in pointers:
+            low, flags, _ = _NODE.unpack_from(raw, pointer)
+            begin, end = self.page(low | flags << 32)
+            if pointer == pointers[0]:
+                first = begin
+            elif not self._order(last) < self._order(_key(raw, pointer)) <= self._order(begin):
+                raise CorruptData(f"a key that leads to page {low} is not between those on its sides")
+            last = end
+        return first, last
+
+
+def _key(raw: bytes, pointer: int) -> bytes:
+    _, _, size = _NODE.unpack_from(raw, pointer)
+    return raw[pointer + NODE : pointer + NODE + size]
 
 
 def _last_freed(page: int, pages: _Pages) -> int | None:

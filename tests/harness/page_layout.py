@@ -88,7 +88,8 @@ def _tree(raw: bytes, page: int, table: str) -> Iterator[Span]:
             yield Span("branch key length", node + 6, node + NODE)
             if size:
                 first = number == 0  # its key is never compared
-                yield Span("unused branch key" if first else "branch key", node + NODE, node + NODE + size)
+                kind = "unused first separator" if first else "separator"
+                yield Span(kind, node + NODE, node + NODE + size)
             yield from _tree(raw, low | flags << 32, table)
             continue
         yield Span("overflow value length" if flags & BIG_DATA else "leaf node data length", node, node + 4)

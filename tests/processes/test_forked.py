@@ -30,9 +30,9 @@ def test_how_a_forked_node_ended_is_known_and_its_last_words_are_in_its_log(tmp_
 
 
 def test_the_servers_have_hashes_of_their_own() -> None:
-    environments = [
-        Path(f"/proc/{server.pid}/environ").read_bytes().split(b"\0") for server in forked.servers()
-    ]
+    paths = [Path(f"/proc/{server.pid}/environ") for server in forked.servers()]
+    wait_for("their environments, empty at first", lambda: all(path.read_bytes() for path in paths))
+    environments = [path.read_bytes().split(b"\0") for path in paths]
     seeds = {each for environ in environments for each in environ if each.startswith(b"PYTHONHASHSEED=")}
     assert len(seeds) == forked.SERVERS
 

@@ -24,7 +24,7 @@ WHOLE: Final = (
 BITS: Final = {"meta page kind": range(3, 4)}
 """Those that are read, where others are not."""
 UNUSED: Final = "unused"
-EITHER: Final = ("pad of", "earlier transaction", "meta page last page")  # a larger one is lost room
+EITHER: Final = ("pad of", "earlier transaction", "separator", "meta page last page")  # larger: lost room
 """Begins of the names of structures of which some bits are read, and others are not."""
 NODE_FIELDS: Final = ("pointer", "data length", "node flags", "key length", "child")
 STATE_STEP: Final = 96  # a row of a snapshot's state takes more

@@ -4,6 +4,7 @@ import random
 import shutil
 from pathlib import Path
 
+import lmdb
 import pytest
 from lmdb import verify
 
@@ -69,7 +70,7 @@ def test_a_bit_of_a_page_number_a_kind_or_a_pointer_is_found_before_lmdb_reads_i
 
 
 CONTENT = (
-    "tables key", "meta key", "meta value", "free list value", "free list key", "branch key",
+    "tables key", "meta key", "meta value", "free list value", "free list key",
     "overflow value length",
 )  # fmt: skip
 LENGTHS = ("leaf node data length", "leaf node key length")  # by one: where padding is, it is content, too
@@ -91,6 +92,22 @@ def test_each_bit_of_what_lmdb_goes_by_is_found(file: Path) -> None:
             looked += 1
             assert is_broken(file, raw, span.first + bit // 8, bit % 8), (span, bit)
     assert looked > 400
+
+
+def test_a_key_that_leads_elsewhere_is_found_or_leads_to_every_row(file: Path) -> None:
+    """By those that come before and behind it: a cursor goes by it, and a row is looked for by it."""
+    raw, looked = file.read_bytes(), [0, 0]
+    for span in [each for each in spans(file) if each.kind == "separator"]:
+        for bit in range(8 * (span.end - span.first)):
+            is_found = is_broken(file, raw, span.first + bit // 8, bit % 8)
+            looked[is_found] += 1
+            if not is_found:
+                with lmdb.open(str(file.parent), max_dbs=8, readonly=True, lock=False) as env:
+                    db = env.open_db(b"meta", create=False)
+                    with env.begin(db=db) as txn:
+                        keys = list(txn.cursor().iternext(keys=True, values=False))
+                        assert all(txn.get(key) is not None for key in keys), (span, bit)
+    assert min(looked) > 0
 
 
 def test_a_transaction_of_a_meta_page_that_changed_does_not_bring_the_store_before_back(file: Path) -> None:
