@@ -36,7 +36,6 @@ TRANSACTION_AT: Final = TABLES_AT + TABLE_BYTES + 8
 NUMBERS: Final = 8  # flag of a table, the free list: its keys are
 NO_PAGE: Final = 2**64 - 1
 DEPTH_MAX: Final = 32
-PAGES_MAX: Final = 1 << 48  # of any file
 
 _HEAD: Final = struct.Struct("=10xHHH")  # kind, where pointers end, where nodes begin
 _OVERFLOW: Final = struct.Struct("=12xI")  # how many pages
@@ -65,9 +64,11 @@ class _Pages:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self.size = int(_SIZE.unpack(os.pread(descriptor, _SIZE.size, 0))[0])
+        self._end = os.fstat(descriptor).st_size // self.size
 
     def read(self, page: int) -> bytes:
-        return os.pread(self._descriptor, self.size, page * self.size)
+        """Nothing of a page behind the file's end, whose place may be more than the system takes."""
+        return os.pread(self._descriptor, self.size, page * self.size) if page < self._end else b""
 
     def meta(self, page: int) -> _Meta:
         raw = self.read(page)
@@ -181,7 +182,7 @@ def _last_freed(page: int, pages: _Pages) -> int | None:
     ``page`` is its root, and may be any number: of the earlier meta page nothing is known to be sound.
     """
     for _ in range(DEPTH_MAX):
-        raw = pages.read(page % PAGES_MAX)
+        raw = pages.read(page)
         if len(raw) < pages.size:
             return None
         kind, lower, _ = _HEAD.unpack_from(raw)
@@ -196,7 +197,7 @@ def _last_freed(page: int, pages: _Pages) -> int | None:
             continue
         transaction, where = _NUMBER.unpack_from(raw, at + NODE)[0], at + NODE + _NUMBER.size
         if flags & OVERFLOWS:
-            raw, where = pages.read(_NUMBER.unpack_from(raw, where)[0] % PAGES_MAX), HEADER
+            raw, where = pages.read(_NUMBER.unpack_from(raw, where)[0]), HEADER
         count = int.from_bytes(raw[where : where + _NUMBER.size], sys.byteorder)
         is_list = key == _NUMBER.size and low == (count + 1) * _NUMBER.size
         return int(transaction) if is_list else None

@@ -133,6 +133,14 @@ PAGES: Final = (
         (TESTS + "test_the_earlier_free_list_may_lead_to_any_page",),
     ),
     Mutant(
+        "pages-behind-the-end-looked-for",
+        "a page behind the file's end is not looked for there",
+        NODES,
+        " if page < self._end else b",
+        " if True else b",
+        (TESTS + "test_an_earlier_free_list_may_lead_past_any_file",),
+    ),
+    Mutant(
         "pages-journal-sums-uncompared",
         "each checksum of the journal is that of an entry, and only the last entries may have none",
         "quorum/journal.py",

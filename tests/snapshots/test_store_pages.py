@@ -13,6 +13,7 @@ from fencepost.snapshots.store_pages import require_sound_pages
 from fencepost.snapshots.sums import StoreDamaged
 from tests.harness.page_layout import spans
 from tests.simulation.sweep_places import BITS, EITHER, UNUSED
+from tests.together import table
 
 PAGE = 4096
 HEADER = 16  # page number 8, unused 2, kind 2, lower 2, upper 2
@@ -146,6 +147,27 @@ def test_the_earlier_free_list_may_lead_to_any_page(file: Path) -> None:
     for page in range(len(raw) // PAGE + 1):
         file.write_bytes(raw[: root.first] + page.to_bytes(8, "little") + raw[root.end :])
         require_sound_pages(file.parent)
+
+
+LARGEST_PAGE = 1 << 15  # where those of the machine have 64 KiB
+
+
+@table("root", [2**64 - 1, 2**64 - 2, 2**48 - 1, 1 << 47, 2])
+def test_an_earlier_free_list_may_lead_past_any_file(tmp_path: Path, root: int) -> None:
+    """As an empty one does, with pages of any size."""
+    directory = tmp_path / f"{root}"
+    lmdb.open(str(directory)).close()
+    file = directory / "data.mdb"
+    raw, larger = file.read_bytes(), b""
+    for number in (0, 1):
+        page = bytearray(raw[number * PAGE : (number + 1) * PAGE] + bytes(LARGEST_PAGE - PAGE))
+        page[40:44] = LARGEST_PAGE.to_bytes(4, "little")
+        page[144] = number  # its transaction
+        if number == 0:
+            page[80:88] = root.to_bytes(8, "little")
+        larger += bytes(page)
+    file.write_bytes(larger)
+    require_sound_pages(directory)
 
 
 @pytest.mark.parametrize("shorter", [2500, 4080, 100, 0])
