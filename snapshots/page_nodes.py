@@ -42,12 +42,13 @@ _OVERFLOW: Final = struct.Struct("=12xI")  # how many pages
 _NODE: Final = struct.Struct("=IHH")  # length of data, or child; flags; length of key
 _NUMBER: Final = struct.Struct("=Q")
 _SIZE: Final = struct.Struct("=40xI")  # of a page, in a meta page
-_TABLE: Final = struct.Struct("=4xH18xQ8xQ")  # flags, overflow pages, root: TABLE_BYTES
+_TABLE: Final = struct.Struct("=4xH18xQQQ")  # flags, overflow pages, entries, root: TABLE_BYTES
 
 
 class _Tree(NamedTuple):
     flags: int
     overflow_pages: int
+    entries: int
     root: int
 
 
@@ -76,15 +77,21 @@ class _Pages:
         return _Meta(page, _NUMBER.unpack_from(raw, TRANSACTION_AT)[0], free, tables)
 
 
-def require_whole_pages(file: Path) -> None:
-    """Of a file whose pages keep the other rules. Raises CorruptData naming the page, OSError."""
+def require_whole_pages(file: Path) -> dict[bytes, int]:
+    """Of a file whose pages keep the other rules. Raises CorruptData naming the page, OSError.
+
+    Returns how many entries each table has, by its name.
+    """
     with file.open("rb") as stream:
         pages = _Pages(stream.fileno())
         earlier, newest = sorted((pages.meta(0), pages.meta(1)), key=lambda meta: meta.transaction)
         _require_newest(newest, earlier, pages)
         _require_tree(newest.free, pages, flags=NUMBERS)
-        for record in _require_tree(newest.tables, pages, flagged=IS_TABLE):
-            _require_tree(_Tree(*_TABLE.unpack(record)), pages)
+        records = _require_tree(newest.tables, pages, flagged=IS_TABLE)
+        tables = {name: _Tree(*_TABLE.unpack(record)) for name, record in records.items()}
+        for tree in tables.values():
+            _require_tree(tree, pages)
+    return {name: tree.entries for name, tree in tables.items()}
 
 
 def _require_newest(newest: _Meta, earlier: _Meta, pages: _Pages) -> None:
@@ -97,8 +104,8 @@ def _require_newest(newest: _Meta, earlier: _Meta, pages: _Pages) -> None:
         )
 
 
-def _require_tree(tree: _Tree, pages: _Pages, *, flags: int = 0, flagged: int = 0) -> list[bytes]:
-    """Returns the values with that flag; others must have none. Raises CorruptData."""
+def _require_tree(tree: _Tree, pages: _Pages, *, flags: int = 0, flagged: int = 0) -> dict[bytes, bytes]:
+    """Returns keys and values with that flag; others must have none. Raises CorruptData."""
     if tree.flags != flags:
         raise CorruptData(f"the tree of page {tree.root} has flags {tree.flags:#x}, expected {flags:#x}")
     walk = _Walk(pages, flagged, _number if flags & NUMBERS else bytes)
@@ -122,7 +129,7 @@ class _Walk:
         self._flagged = flagged
         self._order = order
         self.overflow_pages = 0
-        self.found: list[bytes] = []
+        self.found: dict[bytes, bytes] = {}
 
     def page(self, page: int) -> tuple[bytes, bytes]:
         """Returns the first and the last key below it. Raises CorruptData."""
@@ -137,7 +144,7 @@ class _Walk:
             low, flags, key = _NODE.unpack_from(raw, at)
             at += NODE + key
             if kind == LEAF:
-                at += self._value(raw, at, low, flags)
+                at += self._value(raw, at, low, flags, key)
             at += at & 1
         if at != self._pages.size:
             raise CorruptData(f"page {page}: its nodes end at {at}, expected {self._pages.size}")
@@ -145,11 +152,11 @@ class _Walk:
             return self._below(raw, pointers)
         return _key(raw, pointers[0]), _key(raw, pointers[-1])
 
-    def _value(self, raw: bytes, at: int, length: int, flags: int) -> int:
-        """How many bytes it takes here."""
+    def _value(self, raw: bytes, at: int, length: int, flags: int, key: int) -> int:
+        """How many bytes it takes here. ``key``: how many its key has, before it."""
         if flags == self._flagged:
             if flags:
-                self.found.append(raw[at : at + TABLE_BYTES])
+                self.found[raw[at - key : at]] = raw[at : at + TABLE_BYTES]
             return length
         if flags != OVERFLOWS:
             raise CorruptData(f"a node has flags {flags:#x}, expected {self._flagged:#x}")

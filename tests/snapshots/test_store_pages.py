@@ -9,7 +9,7 @@ import pytest
 from lmdb import verify
 
 from fencepost.snapshots.store import Store
-from fencepost.snapshots.store_pages import require_sound_pages
+from fencepost.snapshots.store_pages import TABLES, require_sound_pages
 from fencepost.snapshots.sums import StoreDamaged
 from tests.harness.page_layout import spans
 from tests.simulation.sweep_places import BITS, EITHER, UNUSED
@@ -71,11 +71,17 @@ def test_a_bit_of_a_page_number_a_kind_or_a_pointer_is_found_before_lmdb_reads_i
 
 
 CONTENT = (
-    "tables key", "meta key", "meta value", "free list value", "free list key",
+    "meta key", "meta value", "free list value", "free list key",
     "overflow value length",
 )  # fmt: skip
 LENGTHS = ("leaf node data length", "leaf node key length")  # by one: where padding is, it is content, too
-EACH = ("table flags", "meta page tables flags", "meta page free list flags", "branch page lower")
+EACH = (
+    "tables key",
+    "table flags",
+    "meta page tables flags",
+    "meta page free list flags",
+    "branch page lower",
+)
 SPANS_APART, STRIDE = 5, 13  # of fields, and of their bits: with 1 and 1 it takes two minutes
 
 
@@ -168,6 +174,46 @@ def test_an_earlier_free_list_may_lead_past_any_file(tmp_path: Path, root: int) 
         larger += bytes(page)
     file.write_bytes(larger)
     require_sound_pages(directory)
+
+
+OWN = tuple(name.decode() for name in TABLES)
+
+
+@table(
+    ("tables", "has_row", "is_own"),
+    [
+        ((), False, True),
+        (OWN[:1], False, True),
+        (OWN[:2], False, True),
+        (OWN[:3], False, True),
+        (OWN, False, True),
+        (OWN, True, True),
+        (OWN[:3], True, True),  # an earlier version's
+        (OWN[:2], True, False),
+        (OWN[:1], True, False),
+        (OWN[1:], False, False),
+        ((*OWN[:2], "sums"), False, False),
+        ((*OWN, "imagf"), False, False),
+        ((*OWN[:3], "sumt"), True, False),
+        (("\xe9",), False, False),
+    ],
+)
+def test_a_store_has_its_own_tables(
+    tmp_path: Path, tables: tuple[str, ...], has_row: bool, is_own: bool
+) -> None:
+    """Under another name the rows of one would lie unread, beside a new one that is empty."""
+    directory = tmp_path / "-".join((*tables, str(has_row)))
+    with lmdb.open(str(directory), max_dbs=8) as env:
+        for name in tables:
+            db = env.open_db(name.encode("latin-1"))
+            with env.begin(write=True) as txn:
+                txn.put(b"a", b"", db=db) if has_row else None
+    if is_own:
+        require_sound_pages(directory)
+        Store.open(directory, sync=False).close()
+        return
+    with pytest.raises(StoreDamaged, match="a store's tables are meta, journal, image, sums, and these are "):
+        Store.open(directory, sync=False)
 
 
 @pytest.mark.parametrize("shorter", [2500, 4080, 100, 0])
