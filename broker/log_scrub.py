@@ -31,17 +31,15 @@ from fencepost.snapshots.checksums import torn_sums
 from fencepost.snapshots.scrub_pace import Pace, ScrubPace, ScrubStopped
 
 ROUND_PAUSE_S: Final = 3600.0
-SUMS_CHANGED: Final = "sums_changed"
 RECOVERY_POLL_S: Final = 0.1  # while logs are opened at the start
 
 
-def _without_sums(segment: Path) -> tuple[str, str] | None:
-    """An event and its reason, where a segment's file of sums says nothing, though it is there."""
+def _without_sums(segment: Path) -> str | OSError | None:
+    """Why a segment's file of sums says nothing, though it is there: it changed, or cannot be read."""
     try:
-        torn = torn_sums((segment,))
+        return torn_sums((segment,))
     except OSError as error:  # it only adds to what is checked
-        return "sums_not_read", str(error)
-    return None if torn is None else (SUMS_CHANGED, torn)
+        return error
 
 
 @dataclass(slots=True)
@@ -111,11 +109,11 @@ class LogScrub:
             return None
         try:
             fault = await off_loop(partial(_without_sums, segment.path), thread)
-            if fault is not None:
-                event, reason = fault
-                self._log.warning(event, partition=str(partition), reason=reason)
-                if event == SUMS_CHANGED:
-                    await off_loop(partial(scrubbable.sum_again, before), thread)
+            if isinstance(fault, OSError):
+                self._log.error("sums_not_read", partition=str(partition), reason=str(fault))
+            elif fault is not None:
+                self._log.warning("sums_changed", partition=str(partition), reason=fault)
+                await off_loop(partial(scrubbable.sum_again, before), thread)
             found = await off_loop(partial(scrubbable.scrub, before, paced), thread, on_cancelled=self._stop)
         except ScrubStopped:
             return None

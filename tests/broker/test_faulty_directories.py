@@ -109,6 +109,7 @@ def test_what_the_scrub_cannot_read_is_named_and_the_rest_is_scrubbed(
                 await scrub.scrub_once()
             assert offline(on) == lost
             assert any(said in each and os.strerror(errno.EIO) in each for each in named(on))
+            assert {each["log_level"] for name in FAULTS for each in on.events(name)} == {"error"}
             assert on.events("logs_scrubbed")[-1]["segments"] == COUNT - len(lost)
             assert bool(on.events("log_starts_damaged")) == (part != "/b/"), (
                 "the other one's file is looked at"

@@ -276,8 +276,16 @@ DISKS: Final = (
         "disks-unread-sums-unsaid",
         "sums that cannot be read are named",
         "broker/log_scrub.py",
-        '        return "sums_not_read", str(error)\n',
-        "        return None\n",
+        "            if isinstance(fault, OSError):\n",
+        "            if isinstance(fault, OSError) and False:\n",
+        (UNREAD + "[sums]",),
+    ),
+    Mutant(
+        "disks-unread-sums-a-warning",
+        "sums that cannot be read are an error of the disk",
+        "broker/log_scrub.py",
+        '                self._log.error("sums_not_read"',
+        '                self._log.warning("sums_not_read"',
         (UNREAD + "[sums]",),
     ),
     Mutant(
