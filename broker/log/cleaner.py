@@ -219,7 +219,6 @@ class _Target:
         self._waiting_bytes = 0
         self._end = segment.base
         self.passed = NOTHING  # what stays of the last batch read, which goes, if it is the last of all
-        segment.make_ready()
 
     @property
     def size(self) -> int:

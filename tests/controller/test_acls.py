@@ -191,7 +191,9 @@ def test_changes_are_kept_for_a_while(view: Overlay, monkeypatch: pytest.MonkeyP
 def test_a_book_follows_the_image(kept_max: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(acls, "CHANGES_KEPT", kept_max)
     view, book = world(), AclBook()
+    create(view, acl("before"))
     book.follow(view)
+    assert book.changes == acls.state(view).changes, "else all are loaded again each time"
     for step in range(12):
         if step % 4 == 3:
             delete(view, acl(f"n{step - 2}"))

@@ -53,6 +53,10 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
         "- is_full = number < len(log.segments) - 1\n+ is_full = number <= len(log.segments) - 1",
     ): "the time index of the last segment is made again, and is the same",
     (
+        "broker/log/read_ahead.py",
+        "- self._piece_at = 0\n+ self._piece_at = 1",
+    ): "nothing is read yet: no batch is whole, wherever it is looked for",
+    (
         "broker/log/repair.py",
         "- if end < segment.base <= point:\n+ if end <= segment.base <= point:",
     ): "where they are equal the end becomes what it is",
@@ -63,6 +67,15 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
             "+ limit = segment.size if upper > segment_end else self._position(segment, upper)"
         ),
     ): "a search for the segment's end finds its size",
+    (
+        "broker/log/segment.py",
+        (
+            "- if end < 0 < at:  # the indexed batch itself is cut short:"
+            " its predecessor ends where it begins\n"
+            "+ if end < 0 <= at:  # the indexed batch itself is cut short:"
+            " its predecessor ends where it begins"
+        ),
+    ): "no batch is whole then, and without one the offset behind them is not looked at",
     (
         "broker/log/segment_sums.py",
         (
@@ -88,6 +101,13 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
             "+ if header.base_offset != expected and not expected <= header.base_offset < cleaned_end:"
         ),
     ): "the offset is not the expected one there",
+    (
+        "controller/groups/heartbeat.py",
+        (
+            '- raise UnknownMemberId(f"group {request.group_id!r} does not exist:'
+            ' join without a member id")\n+ pass'
+        ),
+    ): "no one is a member of a group that does not exist: the next line raises the same",
     (
         "controller/groups/offset_expiry.py",
         (

@@ -178,18 +178,26 @@ def test_a_last_segment_is_taken_as_far_as_it_went(
         assert contents(own) == before
 
 
-def test_the_hole_that_a_start_named_behind_a_damaged_segment_is_filled(tmp_path: Path) -> None:
-    own, peer = pair(tmp_path)
-    flip(segment(own, 9), BATCH_BYTES + 30)
+@table("end", [9, 10])
+def test_the_hole_that_a_start_named_behind_a_damaged_segment_is_filled(
+    tmp_path_factory: pytest.TempPathFactory, end: int
+) -> None:
+    """And no other one. It begins with the segment, where no batch of that was sound."""
+    own, peer = pair(tmp_path_factory.mktemp("nodes"))
+    flip(segment(own, 3), 30)
+    give_up(folder(own), wrong_segments(folder(own), OWNER)[0])
+    given_up = Hole(Offset(3), Offset(6))
+    flip(segment(own, 9), (end - 9) * BATCH_BYTES + 30)
     archive = reopened(own, flushed=COUNT)
-    assert archive.end == 10
+    assert archive.end == end
     archive.start_at(Offset(COUNT))  # as the archiver does: the journal begins there
     archive.append(batch(COUNT, epoch=9))
     archive.close()
-    assert archive.holes() == (Hole(Offset(10), Offset(COUNT)),)
+    assert archive.holes() == (given_up, Hole(Offset(end), Offset(COUNT)))
     assert repaired(own, peer) == [True]
-    assert load_holes(folder(own)) == ()
-    assert list(read(own)) == [batch(n, epoch=EPOCHS[n]) for n in range(COUNT)] + [batch(COUNT, epoch=9)]
+    assert load_holes(folder(own)) == (given_up,)
+    there = [batch(n, epoch=EPOCHS[n]) for n in range(COUNT) if not 3 <= n < 6]
+    assert list(read(own)) == [*there, batch(COUNT, epoch=9)]
 
 
 def test_a_segment_that_goes_beyond_the_next_one_is_taken_up_to_it(tmp_path: Path) -> None:

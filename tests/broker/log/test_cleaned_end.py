@@ -56,6 +56,7 @@ FOUND = [
     (None, None, 0, False),
     (b"0\n1234\n", None, 1_234, False),  # an earlier version's, with no copy yet
     (b"0\n2000\n", 1_234, 2_000, False),  # it cleaned since
+    (b"0\n1234\n", 1_234, 1_234, False),  # up to the same offset
     (b"0\n1200\n", 1_234, 1_234, True),  # which changed since
     (b"0\n00000000000000001000\n", 1_234, 1_234, True),  # killed between the two, or changed
     (b"0\n00000000000000001234\n", None, 1_234, False),

@@ -220,6 +220,24 @@ def test_an_index_is_made_again(
     assert reopen(tmp_path).repairs == ()
 
 
+@table("flushed", range(0, 60, 7))
+def test_a_full_segments_index_has_its_greatest_time_again(tmp_path: Path, flushed: int) -> None:
+    """Each batch has a greater one: the last one's is entered by rolling alone, or by reading it again."""
+    config = LogConfig(verification=False, segment_bytes=1000, index_interval_bytes=350)
+    log = open_log(tmp_path / f"{flushed}", config)
+    for number in range(60):
+        append(log, batch(timestamp_ms=NOW_MS + number))
+        if number == flushed:
+            log._request_snapshot()
+            log.flush()
+    before = {path.name: path.read_bytes() for path in log.directory.glob("*.timeindex")}
+    left = crash(log, tmp_path / f"{flushed}-killed")
+    for name in before:
+        (left / "topic-0" / name).unlink()
+    again = reopen(left, config)
+    assert {path.name: path.read_bytes() for path in again.directory.glob("*.timeindex")} == before
+
+
 def test_an_index_is_made_again_for_a_log_whose_start_is_gone(tmp_path: Path) -> None:
     log = open_log(tmp_path, SMALL)
     transactions(log, 4)

@@ -1,5 +1,6 @@
 """Checksums beside a segment: an index that changed is made again, a segment that shrank is damage."""
 
+import errno
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -223,6 +224,22 @@ def test_sums_that_are_written_beside_a_deletion_do_not_stay(
         for each in order[steps:]:
             each.unlink(missing_ok=True)
         assert not list(directory.glob(f"{path.stem}.[!s]*")), steps
+
+
+def test_sums_that_cannot_be_saved_of_a_segment_that_is_deleted_meanwhile_are_the_failure(
+    closed: tuple[Path, tuple[object, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory, _ = closed
+    path = segments(directory)[0]
+    full = OSError(errno.ENOSPC, "no room")
+
+    def save(*_: object) -> None:
+        for each in directory.glob(f"{path.stem}.*"):
+            each.unlink()
+        raise full
+
+    monkeypatch.setattr(segment_sums, "save_sums", save)
+    assert sum_segment(path, Extent((path.stat().st_size, 0, 0, 0), NOTHING), None) is full
 
 
 def test_the_sums_of_a_replaced_segment_are_forgotten_first_and_made_anew(
