@@ -46,6 +46,13 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
     ): "the epoch that was found is tried, too: with it nothing is proven",
     (
         "broker/log/put_back.py",
+        (
+            "- found = first_whole(content, damage.position + 1, damage.offset)\n"
+            "+ found = first_whole(content, damage.position - 1, damage.offset)"
+        ),
+    ): "where the damaged batch is whole its length did not change: with another one nothing is proven",
+    (
+        "broker/log/put_back.py",
         "- return False\n+ return True",
     ): "what the segment's sum proves was written is sound: this only saves reading it",
     (

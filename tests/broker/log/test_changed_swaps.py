@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from fencepost.broker.log import swaps
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.broker.log.repair import inspect
 from fencepost.broker.log.segment import Segment
 from fencepost.broker.log.segment_sums import is_summed
-from fencepost.broker.log.swaps import SWAP
+from fencepost.broker.log.swaps import SWAP, finish_swaps
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset
 from tests.broker.log.builders import NOW_MS, crash, open_log
@@ -95,6 +96,18 @@ def test_no_segment_is_removed_by_what_changed(swapping: list[Path], tmp_path: P
                 assert before == {each.name for each in folder.glob("*.log*")}
     assert removed
     assert offline
+
+
+def test_what_a_killed_pass_decided_is_on_the_disk_before_the_log_goes_on(
+    swapping: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a crash of the machine brings segments back that lie in the new one."""
+    folder = copied(swapping[1], tmp_path / "killed")
+    synced: list[set[str]] = []
+    monkeypatch.setattr(swaps, "sync_path", lambda _: synced.append({each.name for each in folder.iterdir()}))
+    assert finish_swaps(folder)
+    assert synced[-1] == {each.name for each in folder.iterdir()}
+    assert not [name for name in synced[-1] if name.endswith(SWAP)]
 
 
 def test_an_index_that_changed_is_made_again(swapping: list[Path], tmp_path: Path) -> None:

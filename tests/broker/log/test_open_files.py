@@ -100,6 +100,16 @@ def test_an_opened_log_has_no_file_open_until_it_is_used(tmp_path: Path) -> None
     assert len(OPEN_FILES) == 1
 
 
+def test_a_log_that_was_cut_has_no_file_of_before_open(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    append(log, *[batch()] * 20)
+    assert content(log)
+    assert open_under(tmp_path) > 1
+    log.truncate_to(Offset(15), NOW_MS)
+    log.release_files()
+    assert open_under(tmp_path) == 0
+
+
 def test_without_a_descriptor_other_segments_close(tmp_path: Path) -> None:
     logs = [open_log(tmp_path, number) for number in range(10)]
     for log in logs[:9]:

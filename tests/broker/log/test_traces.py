@@ -55,6 +55,16 @@ def test_ids_of_producers_that_expired_are_found_in_the_batches(tmp_path: Path) 
     assert found_in(tmp_path).producer_id_end == 501
 
 
+def test_markers_of_producers_that_expired_are_found_in_the_batches(tmp_path: Path) -> None:
+    log = PartitionLog.open(tmp_path / "orders-0", UNVERIFIED, NOW_MS, UUID(int=5))
+    append(log, batch(12, 0, transactional=True))
+    end_transaction(log, 12, version=90, coordinator_epoch=13)
+    log._states.table.pop(ProducerId(12))
+    log.close()
+    found = found_in(tmp_path)
+    assert (found.marker_version, found.coordinator_epoch) == (90, 13)
+
+
 def test_ids_of_producers_whose_batches_are_deleted_are_found_in_the_snapshot(tmp_path: Path) -> None:
     log = PartitionLog.open(tmp_path / "orders-0", SMALL, NOW_MS, UUID(int=5))
     append(log, batch(800, 0, epoch=4))

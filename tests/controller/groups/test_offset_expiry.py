@@ -191,6 +191,16 @@ def test_a_group_that_came_back_is_not_forgotten() -> None:
     assert world.applied(e.decide_forget_groups(world.view, due)) == e.Forgotten(0, 0)
 
 
+def test_a_group_that_committed_since_it_was_found_is_not_forgotten() -> None:
+    world = Sweeper(group())
+    due, _ = e.due_empty_groups(world.view)
+    world.commit(5)
+    world.write(empty_since(NOW_MS))
+    assert due == (GROUP,)
+    assert world.applied(e.decide_forget_groups(world.view, due)) == e.Forgotten(0, 0)
+    assert offsets.find(world.view, GROUP) is not None
+
+
 CLOCKS = [  # activated, now, the slowest clock seen: all from the commit on; expired
     pytest.param(-1, WEEK_MS, None, True, id="led-all-the-time"),
     pytest.param(5 * WEEK_MS, 5 * WEEK_MS + 1, None, False, id="a-clock-that-jumped-forward"),
