@@ -1,10 +1,12 @@
 """ListTransactions: a thread reads the image as it is on disk, in slices, and makes the answer's bytes.
 
 A million ids take seconds, of which the loop gives none: it flushes what the list must see, and sends bytes.
+Each row has the sum that it was written with, or there is no answer (snapshots/verified_reader.py).
 """
 
 import time
 from collections import deque
+from contextlib import ExitStack
 from typing import Final
 
 from fencepost.controller.errors import (
@@ -19,6 +21,7 @@ from fencepost.controller.view import View
 from fencepost.coordinator.marker_sender import CallLater
 from fencepost.quorum.port import Background
 from fencepost.quorum.replica import Replica
+from fencepost.snapshots.row_ranges import RowsChanged
 from fencepost.wire.dispatch import Reply
 from fencepost.wire.k66_list_transactions import EncodedList, encode_rows
 
@@ -53,9 +56,11 @@ class TransactionLists:
         selection, now_ms, reply = self._waiting.popleft()
         self._running += 1
         self._replica.flush()  # what was applied before the list was requested is on disk: the thread sees it
+        opened = ExitStack()
+        view = opened.enter_context(self._replica.store.verified_reader())
 
         def work() -> EncodedList:
-            with self._replica.store.reader() as view:
+            with opened:
                 return _listed(view, selection, now_ms)
 
         def done(outcome: EncodedList | BaseException) -> None:
@@ -64,6 +69,8 @@ class TransactionLists:
                 reply(outcome, 0)
             else:
                 reply(CoordinatorNotAvailable(f"the list could not be read: {outcome!r}"), 0)
+            if isinstance(outcome, RowsChanged):
+                self._replica.watch.differs(str(outcome))
             self._next()
 
         self._background(work, done)

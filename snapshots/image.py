@@ -3,7 +3,6 @@
 import struct
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from itertools import islice
 from operator import attrgetter, itemgetter
 from typing import Any, Final, Protocol, TypeVar
 
@@ -14,12 +13,11 @@ from fencepost.controller.view import DELETED, KEY_BYTES_MAX, ImageHeader, Overl
 from fencepost.records.invariant import CorruptData, invariant
 from fencepost.records.logged import ENTRY_COST_MAX
 from fencepost.snapshots.reader import digest_of
+from fencepost.snapshots.row_ranges import RawRow, RowRanges, scan_ranges
 from fencepost.snapshots.rows import (
     Row,
-    as_bytes,
     decode_header,
     scan_generation,
-    scan_rows,
     table_prefix,
 )
 from fencepost.snapshots.scrub import Scrub
@@ -29,7 +27,6 @@ K = TypeVar("K")
 V = TypeVar("V")
 R = TypeVar("R")
 
-SCAN_PAGE_ROWS: Final = 64
 CACHED_ROWS_MAX: Final = (
     50_000  # decoded rows kept in memory; past it the oldest goes, but not the latest ids
 )
@@ -43,6 +40,10 @@ class RowStore(Protocol):
     generation: int
     rows_sum: int | None
     scrub: Scrub
+
+    @property
+    def ranges(self) -> RowRanges:
+        """Of the image's rows as they were saved."""
 
     @property
     def txn(self) -> Any:
@@ -84,7 +85,8 @@ class _Rows:
         found = self._cache.get((table.name, key), _MISSING)
         if found is not _MISSING:
             return found  # type: ignore[no-any-return]
-        raw = as_bytes(self._store.txn.get(self._key(table, key), db=self._store.image_db))
+        at = self._key(table, key)
+        raw = next((value for found_at, value in self._read(at)[0] if found_at == at), None)
         value = None if raw is None else _decoded(table, table.decode_value, raw)
         self._remember((table.name, key), value)
         return value
@@ -94,26 +96,21 @@ class _Rows:
         return iter(list(self.scan(table)))
 
     def scan(self, table: Table[K, V], after: K | None = None) -> Iterator[tuple[K, V]]:
-        """See View. Read in pages, so that no cursor is open while others use the transaction."""
-        store = self._store
-        prefix = table_prefix(store.generation, table.name)
-        at = None if after is None else table.encode_key(after)
-        while True:
-            page = list(islice(scan_rows(store.txn, store.image_db, prefix, at), SCAN_PAGE_ROWS))
-            for key, value in page:
-                yield _decoded(table, table.decode_key, key), _decoded(table, table.decode_value, value)
-            if len(page) < SCAN_PAGE_ROWS:
-                return
-            at = page[-1][0]
+        """See View. Read in ranges, so that no cursor is open while others use the transaction."""
+        prefix = self._prefix(table)
+        passed = None if after is None else self._key(table, after)
+        for key, value in scan_ranges(self._read, prefix, passed):
+            own = _decoded(table, table.decode_key, key[len(prefix) :])
+            yield own, _decoded(table, table.decode_value, value)
 
     def take(self, rows: dict[Table[Any, Any], dict[Any, Any]]) -> None:
         """Write what an overlay holds, in the order of tables and keys. Each key is encoded once."""
         txn, db, changed, passed = self._store.txn, self._store.image_db, 0, 0
-        scrub = self._store.scrub
+        scrub, wrote = self._store.scrub, self._store.ranges.wrote
         for table in sorted(rows, key=attrgetter("name")):
             written, name, encode_value = rows[table], table.name, table.encode_value
             for at, key in sorted([(self._key(table, key), key) for key in written], key=itemgetter(0)):
-                value, difference = written[key], 0
+                value, difference, more = written[key], 0, 0
                 if value is DELETED:
                     before = txn.pop(at, db=db)
                     self._cache.pop((name, key), None)  # most are of indexes, and never looked for again
@@ -122,8 +119,11 @@ class _Rows:
                     before = txn.replace(at, encoded, db=db)
                     self._remember((name, key), value)
                     difference += row_hash(at, encoded)
+                    more += 1
                 if before is not None:
                     difference -= row_hash(at, bytes(before))
+                    more -= 1
+                wrote(txn, db, at, difference, more)
                 changed += difference
                 if at <= scrub.cursor:
                     passed += difference
@@ -135,10 +135,17 @@ class _Rows:
         encoded = table.encode_key(key)
         if len(encoded) > KEY_BYTES_MAX:
             invariant(False, "key too long", table=table.name, bytes=len(encoded))
+        return self._prefix(table) + encoded
+
+    def _prefix(self, table: Table[K, V]) -> bytes:
         prefix = self._prefixes.get(table.name)
         if prefix is None:
             prefix = self._prefixes[table.name] = table_prefix(self._store.generation, table.name)
-        return prefix + encoded
+        return prefix
+
+    def _read(self, at: bytes) -> tuple[list[RawRow], bytes]:
+        store = self._store
+        return store.ranges.read(store.txn, store.image_db, at)
 
     def _remember(self, at: tuple[str, Any], value: Any) -> None:
         if len(self._cache) >= CACHED_ROWS_MAX:

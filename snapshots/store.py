@@ -28,6 +28,7 @@ from fencepost.controller.view import ImageHeader
 from fencepost.records.invariant import CorruptData, InvariantViolation, invariant
 from fencepost.snapshots.image import Image
 from fencepost.snapshots.reader import APPLIED, MAP_BYTES, Reader
+from fencepost.snapshots.row_ranges import RowRanges, RowsChanged
 from fencepost.snapshots.rows import (
     TABLES,
     Row,
@@ -52,12 +53,12 @@ from fencepost.snapshots.sums import (
     read_seal,
     row_hash,
     seal_of,
-    sum_of_image,
 )
+from fencepost.snapshots.verified_reader import VerifiedReader
 
 READERS_MAX: Final = 32
 
-STORE_FAILURES: Final = (lmdb.Error, MemoryError)
+STORE_FAILURES: Final = (lmdb.Error, MemoryError, RowsChanged)
 HALTING: Final = (*STORE_FAILURES, CorruptData, OSError)
 """What a node does not survive when its own store raises it: memory and disk may differ from there on."""
 
@@ -86,7 +87,9 @@ class Store:
         self.sums_db = env.open_db(b"sums")
         self.rows_sum: int | None = None  # of the image as it was saved last; None: it was not verified
         self.scrub = Scrub()
+        self._ranges: RowRanges | None = None
         self._filled_sum = 0  # of the generation that a snapshot fills
+        self._filled_ranges = RowRanges(0)
         self._must_seal = False
         self._sealed = self._meta()  # as it was opened and written: what changes on the disk is not sealed
         self.generation = decode_generation(self.meta_get("generation"))
@@ -122,6 +125,14 @@ class Store:
             self._txn = self.env.begin(write=True)
         return self._txn
 
+    @property
+    def ranges(self) -> RowRanges:
+        """Sums of the image's rows by ranges of keys. Without ``verify_image``: as they are found now."""
+        if self._ranges is None:
+            self._ranges = RowRanges(self.generation)
+            self._ranges.fill(self.txn, self.image_db)
+        return self._ranges
+
     def verify_image(self) -> Verdict:
         """Read every row of the image, and hold their sum against the seal. From now on commits seal.
 
@@ -141,7 +152,8 @@ class Store:
                     self.meta_put(name, seal.meta[name])
                     self.mended.append(name)
             self.generation = decode_generation(self.meta_get("generation"))
-        self.rows_sum = sum_of_image(self.txn, self.image_db, self.generation)
+        self._ranges = RowRanges(self.generation)
+        self.rows_sum = self._ranges.fill(self.txn, self.image_db)
         now, must_be_sealed = Seal(meta, self.rows_sum), is_always_sealed(self.image)
         verdict = Verdict.DAMAGED if is_broken else judge(seal, now, must_be_sealed=must_be_sealed)
         self.sums_hold = verdict is not Verdict.UNSEALED
@@ -176,8 +188,7 @@ class Store:
         self._delete("header", APPLIED, SEAL, SEAL_COPY)
         self.generation = self.fresh_generation()
         self.meta_put("generation", msgspec.msgpack.encode(self.generation))
-        self.rows_sum = 0
-        self.image = Image(self)
+        self._begin_image()
 
     def forget_lost_image(self) -> bool:
         """Forget the header of an image that has no row of its generation any more. True if that was so.
@@ -191,9 +202,13 @@ class Store:
             return False
         self._delete("header", APPLIED, SEAL, SEAL_COPY)
         self.dirty = True
-        self.rows_sum = 0
-        self.image = Image(self)
+        self._begin_image()
         return True
+
+    def _begin_image(self) -> None:
+        """One without rows."""
+        self.rows_sum, self._ranges = 0, RowRanges(self.generation)
+        self.image = Image(self)
 
     def flush(self) -> bool:
         """Save the image, then ``commit``. Returns False when there was nothing to do."""
@@ -264,14 +279,22 @@ class Store:
         with self.env.begin() as txn:
             yield Reader(txn, self.meta_db, self.image_db, self.journal_db)
 
+    @contextmanager
+    def verified_reader(self) -> Iterator[VerifiedReader]:
+        """As ``reader``, of which every row has its sum. Entered right after a flush, on this thread."""
+        invariant(not self.dirty, "a verified reader of a store that is not flushed")
+        with self.env.begin() as txn:
+            yield VerifiedReader(txn, self.meta_db, self.image_db, self.journal_db, self.ranges.copy())
+
     # -- installing a snapshot ------------------------------------------------------------------
 
     def fresh_generation(self) -> int:
         """A generation that has no row, not even one of an installation that never ended."""
-        self._filled_sum = 0
         cursor = self.txn.cursor(db=self.image_db)
         last = struct.unpack_from(">I", cursor.key())[0] if cursor.last() else 0
-        return max(int(last), self.generation) + 1
+        generation = max(int(last), self.generation) + 1
+        self._filled_sum, self._filled_ranges = 0, RowRanges(generation)
+        return generation
 
     def clear_others(self, rows_max: int) -> bool:
         """Delete up to ``rows_max`` rows that are not of the current generation. True when none is left."""
@@ -291,12 +314,17 @@ class Store:
     def put_rows(self, generation: int, rows: list[Row]) -> None:
         """Write raw rows into a generation that is not current."""
         invariant(generation != self.generation, "rows into the current generation")
+        if self._filled_ranges.generation != generation:
+            self._filled_ranges = RowRanges(generation)
+        wrote = self._filled_ranges.wrote
         for name, key, value in rows:
             if name not in TABLES:
                 raise CorruptData(f"snapshot row of an unknown table {name!r}; known: {sorted(TABLES)}")
             at = row_key(generation, name, key)
+            hashed = row_hash(at, value)
             self.txn.put(at, value, db=self.image_db)
-            self._filled_sum += row_hash(at, value)
+            self._filled_sum += hashed
+            wrote(self.txn, self.image_db, at, hashed, 1)
         self.dirty = True
 
     def are_filled_rows_there(self, generation: int, scrub: Scrub, rows_max: int) -> bool | None:
@@ -310,9 +338,11 @@ class Store:
 
     def flip(self, generation: int, header: ImageHeader) -> None:
         """Make a filled generation the image. Durable at the next flush, with what else is in it."""
+        invariant(generation == self._filled_ranges.generation, "another generation was filled")
         self.generation = generation
         self.meta_put("generation", msgspec.msgpack.encode(generation))
         self.image = Image(self, header)
+        self._ranges = self._filled_ranges
         self.rows_sum = self._filled_sum % MODULUS
         self.image.save()
 

@@ -13,8 +13,12 @@ from fencepost.controller.transactions.describe import (
     ListTransactions,
     ListTransactionsAnswer,
 )
+from fencepost.controller.transactions.states import TRANSACTIONS
 from fencepost.coordinator.transaction_lists import LISTS_MAX
+from fencepost.records.invariant import CorruptData
 from fencepost.records.transaction_log import TopicPartitions
+from fencepost.snapshots.row_ranges import RANGE_ROWS_MAX
+from fencepost.snapshots.rows import row_key
 from fencepost.wire.k66_list_transactions import LIST_TRANSACTIONS
 from tests.coordinator.bench import TOPIC, Bench
 from tests.coordinator.coordinator_node import Answer
@@ -67,6 +71,41 @@ def test_a_list_of_many_slices_is_whole(bench: Bench, monkeypatch: pytest.Monkey
     bench.settle()
     bench.stage.work()
     assert [each.transactional_id for each in sent_and_read(answer).transactions] == names
+
+
+def listing(bench: Bench) -> Answer:
+    """A list that a thread is to read."""
+    answer = bench.ask(bench.server.list_transactions, ListTransactions())
+    bench.settle()
+    return answer
+
+
+def test_a_list_has_the_sums_of_what_was_flushed_for_it(bench: Bench) -> None:
+    names = [f"id-{n:03}" for n in range(5 * RANGE_ROWS_MAX)]
+    for name in names:
+        bench.init(name)
+    first = listing(bench)
+    bench.begun(names[0], 0)
+    bench.init("id-999")
+    second = listing(bench)
+    bench.stage.work()
+    found = [[each.state for each in sent_and_read(answer).transactions] for answer in (first, second)]
+    assert found == [["Empty"] * len(names), ["Ongoing"] + ["Empty"] * len(names)]
+
+
+def test_a_list_is_not_made_of_a_row_that_changed(bench: Bench) -> None:
+    bench.init("alice")
+    listing(bench)
+    bench.stage.work()
+    store = bench.replica.store
+    at = row_key(store.generation, TRANSACTIONS.name, TRANSACTIONS.encode_key("alice"))
+    value = bytes(store.txn.get(at, db=store.image_db) or b"")
+    store.txn.put(at, value.replace(b"alice", b"carol"), db=store.image_db)
+    store.dirty = True
+    answer = listing(bench)
+    with pytest.raises(CorruptData, match="table transactions was changed"):  # it is the only voter
+        bench.stage.work()
+    assert answer.answered() == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 @pytest.mark.parametrize(("bytes_max", "told"), [(30, "list"), (29, ErrorCode.POLICY_VIOLATION)])

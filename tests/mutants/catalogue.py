@@ -68,6 +68,7 @@ from tests.mutants.producer_ids import PRODUCER_IDS
 from tests.mutants.raft import RAFT
 from tests.mutants.registry import REGISTRY
 from tests.mutants.restoring import RESTORING
+from tests.mutants.row_ranges import ROW_RANGES
 from tests.mutants.scrubbed_logs import SCRUBBED_LOGS
 from tests.mutants.simulated import SIMULATED
 from tests.mutants.small_files import SMALL_FILES
@@ -102,6 +103,7 @@ MUTANTS: Final = (
     *SMALL_FILES,
     *PARTITION_REPORTS,
     *RESTORING,
+    *ROW_RANGES,
     *DIGESTS,
     *DISKS,
     *ARCHIVES,

@@ -257,7 +257,7 @@ INTEGRITY: Final = (
         "integrity-installed-rows-not-summed",
         "a snapshot's rows are under the sum of the image that they become",
         "snapshots/store.py",
-        "            self._filled_sum += row_hash(at, value)\n",
+        "            self._filled_sum += hashed\n",
         "            pass\n",
         ("tests/snapshots/test_sums.py::test_the_sum_of_an_installed_image_is_that_of_its_rows",),
     ),

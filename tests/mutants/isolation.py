@@ -60,7 +60,7 @@ ISOLATION: Final = (
             ISOLATED + "test_what_the_own_store_raises_halts[Error]",
             ISOLATED + "test_what_the_own_store_raises_halts[MemoryError]",
             ISOLATED + "test_what_the_own_store_raises_halts[OSError]",
-            ISOLATED + "test_a_row_of_the_own_store_that_cannot_be_read_halts",
+            ISOLATED + "test_a_row_of_the_own_store_that_changed_halts",
         ),
     ),
     Mutant(

@@ -206,7 +206,7 @@ class Stage:
         for node, job in jobs:
             try:
                 job.task.run()
-            except ApiError as error:
+            except Exception as error:  # noqa: BLE001 - whatever it is
                 job.task.fail(error)
             self.carry_out(node, self[node].ended(job.task))
 

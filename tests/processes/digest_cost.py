@@ -4,6 +4,8 @@ Counted   what nodes do for no other reason: noting rows, digests, reports in ac
           made of them (quorum/image_watch.py), by the CPU time of the node's thread. It is held against the
           CPU time of the whole process from its first digest under a load to its last, so other work of the
           machine is in neither; the clocks' own cost is in both.
+Beside    them, what it costs to hold what is read of a store against its sums (snapshots/row_ranges.py) is
+          counted and printed, and in no bound.
 Load      ``fencepost bench`` on one cluster of three nodes: producer-id blocks, then transactions.
 Status    1 if it is above ``SHARE_MAX`` of all nodes' under a load.
 """
@@ -27,10 +29,12 @@ from tests.ports import cluster_port
 
 SHARE_MAX: Final = 0.03
 COUNTS: Final = "digests.json"
+OF_RANGES: Final = ("read", "wrote")
 NODE: Final = """
 import atexit, functools, json, sys, time
 from fencepost.quorum.image_watch import ImageWatch
 from fencepost.snapshots.digests import ChangedRows
+from fencepost.snapshots.row_ranges import RowRanges
 digests, spent, inside = [], {}, False
 def counted(owner, name):
     work = getattr(owner, name)
@@ -55,6 +59,8 @@ def take(self, image):
 ChangedRows.take = take
 for name in ("applying", "has_applied", "heard", "on_ack", "on_entries"):
     counted(ImageWatch, name)
+for name in ("read", "wrote"):
+    counted(RowRanges, name)
 atexit.register(lambda: json.dump(digests, open("digests.json", "w")))
 from fencepost.cli.main import main
 main()
@@ -88,13 +94,15 @@ def spent_in(counts: Path, begun: float, ended: float) -> Counter[str]:
 
 def share(spent: Counter[str]) -> float:
     """Of digests in the rest of the CPU time."""
-    digests = spent.total() - spent["process"]
+    ranges = sum(spent[name] for name in OF_RANGES)
+    digests = spent.total() - spent["process"] - ranges
     return digests / (spent["process"] - digests)
 
 
 def said(spent: Counter[str]) -> str:
+    ranges = sum(spent[name] for name in OF_RANGES) / spent["process"]
     parts = ", ".join(f"{name} {ns / 1e6:,.0f}" for name, ns in spent.items())
-    return f"{share(spent):.2%} more CPU time (ms: {parts})"
+    return f"{share(spent):.2%} more CPU time, beside {ranges:.2%} for ranges (ms: {parts})"
 
 
 @click.command()

@@ -234,7 +234,7 @@ PLANTED: Final = (
         "installed-rows-not-summed",
         "the seal of an installed image is that of its rows",
         "snapshots/store.py",
-        "            self._filled_sum += row_hash(at, value)\n",
+        "            self._filled_sum += hashed\n",
         "",
         ("flips", "silences", "bad node"),
     ),

@@ -44,6 +44,7 @@ from fencepost.quorum.port import Decide, Reply, Task
 from fencepost.quorum.replica import Replica
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import NodeId, Term
+from fencepost.snapshots.store import STORE_FAILURES
 from fencepost.snapshots.sums import SealBroken
 from tests.simulation.agenda import Agenda
 from tests.simulation.bad_disk import BadDisk
@@ -63,7 +64,6 @@ class Process(Starting):
     """See the module. ``trace`` gets one line per event."""
 
     controller: ControllerServer  # of this life
-    keeps_earlier = False  # copies of its store are made whatever the weather is
 
     def __init__(
         self,
@@ -260,8 +260,8 @@ class Process(Starting):
                 self._ledger.looked_at(self.replica)
                 require_no_failure(self.replica, self.planted, self.node_id in self._ledger.changed)
             self._carry_out(obligations, self._flush_s())
-        except (Killed, OSError, lmdb.Error) as error:
-            if not isinstance(error, Killed) and not self.disk.caused(error):
+        except (Killed, OSError, *STORE_FAILURES) as error:
+            if not isinstance(error, Killed) and not self._is_meant(error):
                 raise
             self.kill()
             self._on_ended(self)
@@ -291,7 +291,7 @@ class Process(Starting):
         elif isinstance(obligation, End):
             self._agenda.after(held_s, self._run_in, self.life, self._end)
         elif isinstance(obligation, Halt):
-            if not self.disk.caused(obligation.error) and self.node_id not in self._ledger.changed:
+            if not self._is_meant(obligation.error):
                 raise obligation.error
             self._trace(f"{self.node_id} halts in {obligation.where}: {obligation.error}")
             self._ledger.count("halts")

@@ -32,6 +32,7 @@ import fencepost.quorum.snapshotter
 import fencepost.snapshots.archive
 import fencepost.snapshots.digests
 import fencepost.snapshots.image
+import fencepost.snapshots.row_ranges
 import fencepost.snapshots.snapshot
 import tests.simulation.config
 from fencepost.quorum.port import Decide
@@ -70,7 +71,8 @@ MORE_LIMITS: Final[tuple[tuple[ModuleType, str, int, int], ...]] = (
     (fencepost.quorum.snapshot_receiver, "FLUSHED_TOGETHER", 100, 2_000),
     (fencepost.quorum.proposer, "PENDING_MAX", 3, 40),
     (fencepost.snapshots.archive, "BUFFERED_BYTES_MAX", 50, 5_000),
-    (fencepost.snapshots.image, "SCAN_PAGE_ROWS", 1, 64),
+    (fencepost.snapshots.row_ranges, "RANGE_ROWS", 1, 24),
+    (fencepost.snapshots.row_ranges, "RANGE_ROWS_MAX", 1, 24),
     (fencepost.snapshots.image, "CACHED_ROWS_MAX", 2, 200),
     (fencepost.snapshots.snapshot, "_ROWS_PER_CHUNK", 1, 50),
     (fencepost.snapshots.snapshot, "_RECORDS_PER_BATCH", 1, 50),

@@ -45,6 +45,8 @@ class Starting:
     migrating = False  # its cluster was made for the upgrade from ZooKeeper
     skew_ms = 0
     clock_rate = 1.0
+    keeps_earlier = False  # copies of its store are made whatever the weather is
+    disk: BadDisk
     _agenda: Agenda
     _ledger: Ledger
     _log: FilteringBoundLogger
@@ -68,6 +70,10 @@ class Starting:
         self.note_flush(driver.replica.journal)
         condemn_saved_changes(self._ledger, driver.replica)
         return driver
+
+    def _is_meant(self, error: BaseException) -> bool:
+        """The simulation's disk raised it, or bytes of its store changed."""
+        return self.disk.caused(error) or self.node_id in self._ledger.changed
 
     def note_flush(self, journal: Journal) -> None:
         """Term, vote and entries are on the disk."""

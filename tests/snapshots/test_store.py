@@ -15,8 +15,9 @@ from fencepost.controller.producer_ids import PRODUCER_IDS
 from fencepost.controller.view import KEY_BYTES_MAX, ImageHeader
 from fencepost.records.invariant import CorruptData, InvariantViolation
 from fencepost.records.types import ImageVersion, NodeId, ProducerId, Term
-from fencepost.snapshots.image import SCAN_PAGE_ROWS, _Rows, image_digest
+from fencepost.snapshots.image import _Rows, image_digest
 from fencepost.snapshots.reader import read_store
+from fencepost.snapshots.row_ranges import RANGE_ROWS_MAX
 from fencepost.snapshots.rows import Row, row_key
 from fencepost.snapshots.store import Store, StoreInUse
 from tests.controller.worlds import Step, allocated, histories, image, live_through, registered, rows
@@ -223,8 +224,8 @@ def test_a_crash_leaves_the_old_generation_or_the_new_one(
 def test_other_generations_are_cleared_in_slices_and_the_current_one_is_not(store: Store) -> None:
     """The image before a snapshot was installed, and what an installation that never ended left."""
     store.put_rows(1, some_rows(3))
-    store.put_rows(2, some_rows(4))
     store.put_rows(3, some_rows(2))
+    store.put_rows(2, some_rows(4))
     store.flip(2, header(9))
     assert [store.clear_others(2) for _ in range(4)] == [False, False, True, True]
     assert len(list(store.image.items(FEATURES))) == 4
@@ -234,6 +235,12 @@ def test_other_generations_are_cleared_in_slices_and_the_current_one_is_not(stor
 def test_the_current_generation_is_not_written_to(store: Store) -> None:
     with pytest.raises(InvariantViolation, match="current generation"):
         store.put_rows(0, some_rows(1))
+
+
+def test_a_generation_that_was_not_filled_last_does_not_become_the_image(store: Store) -> None:
+    store.put_rows(1, some_rows(1))
+    with pytest.raises(InvariantViolation, match="another generation"):
+        store.flip(2, header(9))
 
 
 def test_a_row_of_an_unknown_table_is_corrupt(store: Store) -> None:
@@ -331,7 +338,7 @@ def test_a_walk_may_be_written_under(store: Store) -> None:
 
 
 def test_a_scan_goes_on_after_a_key_over_what_is_saved_and_what_is_not(store: Store) -> None:
-    count = 3 * SCAN_PAGE_ROWS
+    count = 8 * RANGE_ROWS_MAX
     for number in range(0, count, 2):
         store.image.put(FEATURES, f"f{number:04}", FeatureLevel(1))
     store.image.header = header(1)

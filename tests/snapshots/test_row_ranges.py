@@ -1,0 +1,255 @@
+"""What is read of an open store is what was written there, or nothing is read."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fencepost.controller.cluster_version import CLUSTER_VERSION
+from fencepost.controller.features import FEATURES, FeatureLevel
+from fencepost.controller.view import ImageHeader, Overlay
+from fencepost.records.invariant import CorruptData
+from fencepost.records.types import ImageVersion
+from fencepost.snapshots.row_ranges import RANGE_ROWS_MAX, RowsChanged
+from fencepost.snapshots.rows import row_key
+from fencepost.snapshots.store import Store
+from tests.examples import examples
+from tests.together import table
+
+ROWS = 10 * RANGE_ROWS_MAX
+Written = dict[str, int | None]
+"""By name; None: deleted."""
+
+
+def name_of(number: int) -> str:
+    return f"feature-{number:04}"
+
+
+def write(store: Store, levels: Written) -> None:
+    overlay = Overlay(store.image)
+    for name, level in levels.items():
+        if level is None:
+            overlay.delete(FEATURES, name)
+        else:
+            overlay.put(FEATURES, name, FeatureLevel(level))
+    overlay.header = ImageHeader(version=ImageVersion(store.image.header.version + 1))
+    overlay.write_to(store.image)
+    store.flush()
+
+
+def opened(directory: Path) -> Store:
+    store = Store.open(directory / "store", sync=False)
+    store.verify_image()
+    return store
+
+
+def by_a_start(directory: Path) -> Store:
+    """Every second row; nothing of them is in memory."""
+    store = opened(directory)
+    write(store, {name_of(number): 1 for number in range(0, ROWS, 2)})
+    rows = [(FEATURES.name, FEATURES.encode_key(name_of(number)), b"later") for number in range(ROWS)]
+    store.put_rows(store.fresh_generation(), rows)  # an installation that did not end
+    store.close()
+    return opened(directory)
+
+
+def by_a_snapshot(directory: Path) -> Store:
+    """The same rows."""
+    store = opened(directory)
+    generation, value = store.fresh_generation(), FEATURES.encode_value(FeatureLevel(1))
+    rows = [(FEATURES.name, FEATURES.encode_key(name_of(number)), value) for number in range(0, ROWS, 2)]
+    for at in range(0, len(rows), 7):
+        store.put_rows(generation, rows[at : at + 7])
+    store.flip(generation, ImageHeader(version=ImageVersion(1)))
+    store.flush()
+    return store
+
+
+def by_writes(directory: Path) -> Store:
+    """The same rows, the last ones first, others beside them that are no more; then out of memory."""
+    store = opened(directory)
+    for number in reversed(range(ROWS)):
+        write(store, {name_of(number): 1})
+    write(store, {name_of(number): None for number in range(1, ROWS, 2)})
+    forget(store)
+    return store
+
+
+def forget(store: Store) -> None:
+    """Its image's rows in memory, as if they had not been read for a while."""
+    store.image._stored._cache.clear()
+
+
+def at(store: Store, number: int) -> bytes:
+    return row_key(store.generation, FEATURES.name, FEATURES.encode_key(name_of(number)))
+
+
+WAYS = (by_a_start, by_a_snapshot, by_writes)
+
+
+@settings(max_examples=examples(40), deadline=None)
+@given(
+    st.lists(
+        st.dictionaries(
+            st.integers(0, 3 * RANGE_ROWS_MAX).map(name_of),
+            st.one_of(st.none(), st.integers(0, 300)),
+            max_size=2 * RANGE_ROWS_MAX,
+        ),
+        max_size=12,
+    ),
+    st.sets(st.integers(0, 11)),
+)
+def test_what_is_read_is_what_was_written(
+    tmp_path_factory: pytest.TempPathFactory, played: list[Written], again_at: set[int]
+) -> None:
+    directory = tmp_path_factory.mktemp("ranges")
+    store, meant = opened(directory), dict[str, int]()
+    for turn, written in enumerate(played):
+        write(store, written)
+        for name, level in written.items():
+            meant.pop(name, None)
+            if level is not None:
+                meant[name] = level
+        if turn in again_at:
+            store.close()
+            store = opened(directory)
+        forget(store)
+        found = {name: row.level for name, row in store.image.items(FEATURES)}
+        assert found == meant
+        for name in written:
+            row = store.image.get(FEATURES, name)
+            assert (None if row is None else row.level) == meant.get(name)
+    store.close()
+
+
+def changed(store: Store, number: int) -> None:
+    store.txn.put(at(store, number), FEATURES.encode_value(FeatureLevel(2)), db=store.image_db)
+
+
+def gone(store: Store, number: int) -> None:
+    assert store.txn.delete(at(store, number), db=store.image_db)
+
+
+def moved(store: Store, number: int) -> None:
+    """A bit of its key is another one."""
+    gone(store, number)
+    added(store, number)
+
+
+def added(store: Store, number: int) -> None:
+    store.txn.put(at(store, number) + b"x", FEATURES.encode_value(FeatureLevel(1)), db=store.image_db)
+
+
+def looked_up(store: Store, number: int) -> None:
+    store.image.get(FEATURES, name_of(number))
+
+
+def looked_up_beside(store: Store, number: int) -> None:
+    """A row that is not there: nor may it be."""
+    assert store.image.get(FEATURES, name_of(number) + "-") is None
+
+
+def scanned(store: Store, number: int) -> None:
+    list(store.image.scan(FEATURES, name_of(number - 1)))
+
+
+def listed(store: Store, number: int) -> None:
+    list(store.image.items(FEATURES))
+
+
+@table("way", WAYS)
+@table("change", [changed, gone, moved, added])
+@table("look", [looked_up, looked_up_beside, scanned, listed])
+@table("number", [0, ROWS // 2, ROWS - 2])
+def test_a_row_that_changed_is_not_read(
+    tmp_path: Path,
+    way: Callable[[Path], Store],
+    change: Callable[[Store, int], None],
+    look: Callable[[Store, int], None],
+    number: int,
+) -> None:
+    store = way(tmp_path)
+    change(store, number)
+    with pytest.raises(RowsChanged, match="the store's table features was changed while it was open"):
+        look(store, number)
+    looked_up(store, ROWS - 2 if number < ROWS // 2 else 0)  # another range
+    store.abandon()
+
+
+@table("way", WAYS)
+def test_a_row_that_changed_and_is_written_again_leaves_its_range_refused(
+    tmp_path: Path, way: Callable[[Path], Store]
+) -> None:
+    """What it was in between may have been read; and the image's sum is another from then on."""
+    store = way(tmp_path)
+    changed(store, 8)
+    write(store, {name_of(8): 1})
+    forget(store)
+    with pytest.raises(RowsChanged):
+        looked_up(store, 8)
+    store.abandon()
+
+
+def test_rows_that_came_are_found_when_their_range_is_split(tmp_path: Path) -> None:
+    store = by_a_start(tmp_path)
+    added(store, 0)
+    with pytest.raises(RowsChanged, match="rows were written, "):
+        write(store, {f"{name_of(0)}-{number}": 1 for number in range(2 * RANGE_ROWS_MAX)})
+    store.abandon()
+
+
+def test_a_lost_row_is_found_when_its_range_has_no_other_one(tmp_path: Path) -> None:
+    store = by_a_start(tmp_path)
+    gone(store, ROWS - 2)
+    added(store, ROWS - 4)
+    store.image.put(FEATURES, name_of(ROWS - 4) + "x", FeatureLevel(1))  # in memory alone
+    names = [*map(name_of, range(0, ROWS, 2)), name_of(ROWS - 4) + "x"]
+    with pytest.raises(RowsChanged, match="others were written"):
+        write(store, dict.fromkeys(names))
+    store.abandon()
+
+
+def sizes(store: Store) -> list[int]:
+    """Of its ranges."""
+    found, key, end = [], row_key(store.generation, "", b""), (store.generation + 1).to_bytes(4, "big")
+    while key < end:
+        rows, key = store.ranges.read(store.txn, store.image_db, key)
+        found.append(len(rows))
+    return found
+
+
+@table("way", WAYS)
+def test_a_range_is_as_long_as_its_rows_are_many(tmp_path: Path, way: Callable[[Path], Store]) -> None:
+    store = way(tmp_path)
+    before = sizes(store)
+    assert sum(before) == ROWS // 2
+    assert max(before) <= RANGE_ROWS_MAX
+    assert len(before) <= ROWS // 2 // (RANGE_ROWS_MAX // 4)
+    for level in range(2 * RANGE_ROWS_MAX):
+        write(store, {name_of(0): level})
+    assert sizes(store) == before, "rows that are written over are no more of them"
+    write(store, {name_of(number): None for number in range(2, ROWS, 2)})
+    assert sizes(store) == [1], "ranges without rows take no memory"
+    store.abandon()
+
+
+def test_rows_of_a_store_that_was_not_verified_are_those_found_first(tmp_path: Path) -> None:
+    by_a_start(tmp_path).close()
+    store = Store.open(tmp_path / "store", sync=False)
+    looked_up(store, 0)
+    changed(store, 2)
+    with pytest.raises(RowsChanged):
+        looked_up(store, 2)
+    store.abandon()
+
+
+def test_a_row_that_was_written_so_and_cannot_be_read_is_corrupt(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    generation = store.fresh_generation()
+    store.put_rows(generation, [(CLUSTER_VERSION.name, CLUSTER_VERSION.encode_key(0), b"\xc1")])
+    store.flip(generation, ImageHeader(version=ImageVersion(1)))
+    with pytest.raises(CorruptData, match=r"has a row that cannot be read"):
+        store.image.get(CLUSTER_VERSION, 0)
+    store.abandon()
