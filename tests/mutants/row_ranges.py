@@ -28,20 +28,12 @@ ROW_RANGES: Final = (
         CHANGED,
     ),
     Mutant(
-        "ranges-made-at-the-first-read",
-        "the sums are those of the rows that the start verified, not of what is there at the first read",
-        "snapshots/store.py",
-        "        self.rows_sum = self._ranges.fill(self.txn, self.image_db)\n",
-        "        self.rows_sum = self._ranges.fill(self.txn, self.image_db)\n        self._ranges = None\n",
-        CHANGED,
-    ),
-    Mutant(
         "ranges-of-a-snapshot-made-at-the-first-read",
         "the sums of a snapshot's rows are those of the rows that were put",
         "snapshots/store.py",
         "        self._ranges = self._filled_ranges\n",
         "        self._ranges = None\n",
-        CHANGED,
+        (TESTS + "test_a_row_of_a_snapshot_that_changed_before_it_was_the_image_is_not_read",),
     ),
     Mutant(
         "ranges-of-the-image-before",

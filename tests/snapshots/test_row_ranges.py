@@ -178,6 +178,19 @@ def test_a_row_that_changed_is_not_read(
     store.abandon()
 
 
+def test_a_row_of_a_snapshot_that_changed_before_it_was_the_image_is_not_read(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    generation = store.fresh_generation()
+    key, value = FEATURES.encode_key(name_of(0)), FEATURES.encode_value(FeatureLevel(1))
+    store.put_rows(generation, [(FEATURES.name, key, value)])
+    other = FEATURES.encode_value(FeatureLevel(2))
+    store.txn.put(row_key(generation, FEATURES.name, key), other, db=store.image_db)
+    store.flip(generation, ImageHeader(version=ImageVersion(1)))
+    with pytest.raises(RowsChanged):
+        looked_up(store, 0)
+    store.abandon()
+
+
 @table("way", WAYS)
 def test_a_row_that_changed_and_is_written_again_leaves_its_range_refused(
     tmp_path: Path, way: Callable[[Path], Store]
