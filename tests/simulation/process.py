@@ -223,7 +223,7 @@ class Process(Starting):
     @property
     def log_level(self) -> int:
         """For the handshake: what a peer must be able to read."""
-        with suppress(CorruptData), self.disk.sound():  # a peer looks, whom this disk does not concern
+        with suppress(CorruptData, *STORE_FAILURES), self.disk.sound():  # a peer looks
             self._level = 0 if self.replica is None else self.replica.log_level
         return self._level
 
