@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, TypeVar
 
-import lmdb
-
 from fencepost.controller.view import Table
 from fencepost.snapshots.reader import Reader
 from fencepost.snapshots.row_ranges import RowRanges, scan_ranges
@@ -16,11 +14,9 @@ V = TypeVar("V")
 
 
 class VerifiedReader(Reader):
-    """As Reader; what it reads raises RowsChanged if it is not what was written. ``ranges`` are its own."""
+    """As Reader; raises RowsChanged at what is not as it was written. ``ranges`` are its own."""
 
-    def __init__(
-        self, txn: lmdb.Transaction, meta_db: Any, image_db: Any, journal_db: Any, ranges: RowRanges
-    ) -> None:
+    def __init__(self, txn: Any, meta_db: Any, image_db: Any, journal_db: Any, ranges: RowRanges) -> None:
         super().__init__(txn, meta_db, image_db, journal_db)
         self._read = partial(ranges.read, txn, image_db)
 

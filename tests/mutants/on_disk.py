@@ -76,8 +76,8 @@ SNAPSHOTS: Final = (
         "snapshot-of-half-a-generation",
         "rows of an installation that was killed are in no later image",
         "snapshots/store.py",
-        "        return max(int(last), self.generation) + 1\n",
-        "        return self.generation + 1\n",
+        "        generation = max(int(last), self.generation) + 1\n",
+        "        generation = self.generation + 1\n",
         (GENERATIONS + "test_rows_of_an_installation_that_was_killed_are_not_in_the_next_one",),
     ),
     Mutant(

@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 SUMS: Final = "snapshots/row_ranges.py"
 TESTS: Final = "tests/snapshots/test_row_ranges.py::"
 CHANGED: Final = (TESTS + "test_a_row_that_changed_is_not_read",)
+GENERATIONS: Final = "tests/snapshots/test_generations.py::"
 READS: Final = "tests/coordinator/test_transaction_reads.py::"
 READ: Final = (TESTS + "test_what_is_read_is_what_was_written",)
 
@@ -132,5 +133,13 @@ ROW_RANGES: Final = (
         "                self._replica.watch.differs(str(outcome))\n",
         "                pass\n",
         (READS + "test_a_list_is_not_made_of_a_row_that_changed",),
+    ),
+    Mutant(
+        "ranges-of-another-generation",
+        "the generation that was filled last becomes the image, and no other",
+        "snapshots/store.py",
+        "        invariant(generation == self._filled_ranges.generation,",
+        "        invariant(True,",
+        (GENERATIONS + "test_a_generation_that_was_not_filled_last_does_not_become_the_image",),
     ),
 )

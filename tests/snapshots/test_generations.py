@@ -9,6 +9,7 @@ import pytest
 from fencepost.controller.features import FEATURES
 from fencepost.controller.view import ImageHeader
 from fencepost.quorum.opened_store import open_store
+from fencepost.records.invariant import InvariantViolation
 from fencepost.snapshots.reader import APPLIED
 from fencepost.snapshots.store import Store
 from fencepost.snapshots.sums import SEAL, SEAL_COPY, Verdict
@@ -91,4 +92,12 @@ def test_an_image_without_a_seal_is_sealed_by_the_next_commit(tmp_path: Path) ->
     store.commit()
     store = again(store, Store.abandon)
     assert store.verify_image() is Verdict.SOUND
+    store.abandon()
+
+
+def test_a_generation_that_was_not_filled_last_does_not_become_the_image(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "store", sync=False)
+    store.put_rows(1, some_rows(1))
+    with pytest.raises(InvariantViolation, match="another generation"):
+        store.flip(2, header(9))
     store.abandon()

@@ -237,12 +237,6 @@ def test_the_current_generation_is_not_written_to(store: Store) -> None:
         store.put_rows(0, some_rows(1))
 
 
-def test_a_generation_that_was_not_filled_last_does_not_become_the_image(store: Store) -> None:
-    store.put_rows(1, some_rows(1))
-    with pytest.raises(InvariantViolation, match="another generation"):
-        store.flip(2, header(9))
-
-
 def test_a_row_of_an_unknown_table_is_corrupt(store: Store) -> None:
     with pytest.raises(CorruptData, match="unknown table 'nonsense'"):
         store.put_rows(1, [("nonsense", b"k", b"v")])
