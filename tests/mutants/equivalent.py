@@ -109,6 +109,13 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
         ),
     ): "the offset is not the expected one there",
     (
+        "controller/acls.py",
+        (
+            '- invariant(2 + TEXT_BYTES_MAX + 1 + 16 <= KEY_BYTES_MAX, "a key of an ACL fits")\n'
+            '+ invariant(2 + TEXT_BYTES_MAX + 1 + 17 <= KEY_BYTES_MAX, "a key of an ACL fits")'
+        ),
+    ): "a check of two constants, between which there is room",
+    (
         "controller/groups/heartbeat.py",
         (
             '- raise UnknownMemberId(f"group {request.group_id!r} does not exist:'

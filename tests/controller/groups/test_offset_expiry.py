@@ -107,6 +107,15 @@ def test_the_indexes_have_a_committed_offset_where_its_last_commit_puts_it() -> 
     assert list(world.view.items(offset_tables.EXPIRIES)) == [((world.now_ms + 1000, key), True)]
 
 
+def test_an_offset_that_expires_as_time_begins_leaves_no_entry_behind() -> None:
+    world = Sweeper()
+    world.now_ms = 0
+    for retention_ms in (0, 1000):
+        world.commit(5, retention_ms=retention_ms)
+        ((expires_ms, _),) = [key for key, _ in world.view.items(offset_tables.EXPIRIES)]
+        assert expires_ms == retention_ms
+
+
 def test_a_client_may_say_how_long() -> None:
     world = Sweeper()
     world.commit(5, retention_ms=1000)

@@ -99,9 +99,11 @@ def test_the_indexes_follow_the_row(state: State) -> None:
     assert row.prepared_version == (8 if prepared else 0), "the header is still the one before the entry"
 
 
-def test_a_transaction_remembers_the_leadership_under_which_it_began() -> None:
+@table("now_ms", [NOW_MS, 0])
+def test_a_transaction_remembers_the_leadership_under_which_it_began(now_ms: int) -> None:
     """Its clock gave the start: a later leader's may go otherwise."""
     coordinator = Coordinator()
+    coordinator.now_ms = now_ms
     pair = coordinator.init()
     assert coordinator.row().started_epoch == 0
     coordinator.add(*pair)
