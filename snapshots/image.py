@@ -110,7 +110,7 @@ class _Rows:
         for table in sorted(rows, key=attrgetter("name")):
             written, name, encode_value = rows[table], table.name, table.encode_value
             for at, key in sorted([(self._key(table, key), key) for key in written], key=itemgetter(0)):
-                value, difference, more = written[key], 0, 0
+                value, difference, more, size = written[key], 0, 0, 0
                 if value is DELETED:
                     before = txn.pop(at, db=db)
                     self._cache.pop((name, key), None)  # most are of indexes, and never looked for again
@@ -119,11 +119,11 @@ class _Rows:
                     before = txn.replace(at, encoded, db=db)
                     self._remember((name, key), value)
                     difference += row_hash(at, encoded)
-                    more += 1
+                    more, size = 1, len(encoded)
                 if before is not None:
                     difference -= row_hash(at, bytes(before))
-                    more -= 1
-                wrote(txn, db, at, difference, more)
+                    more, size = more - 1, size - len(before)
+                wrote(txn, db, at, difference, more, size)
                 changed += difference
                 if at <= scrub.cursor:
                     passed += difference

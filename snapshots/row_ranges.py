@@ -1,8 +1,9 @@
 """Sums of ranges of the image's keys, in memory: what is read of the store is what was written there.
 
-Ranges    one behind the other, of up to ``RANGE_ROWS_MAX`` rows; each has the key that it begins with, and
-          64 bits of the sum of its rows' hashes (sums.py). A start makes them, which reads every row, and the
-          installation of a snapshot while it puts them; a row that is written changes its range's sum.
+Ranges    one behind the other, of up to ``RANGE_ROWS_MAX`` rows and few bytes; each has the key that it
+          begins with, and 64 bits of the sum of its rows' hashes (sums.py). A start makes them, which reads
+          every row, and the installation of a snapshot while it puts them; a row that is written changes its
+          range's sum.
 Reading   a row is read with the whole range that its key is in. If the range has another sum, a row changed,
           is gone or is not found, or one came: RowsChanged, before anything is decided from it.
 Upkeep    a range with too many rows is read, and becomes two; one without rows joins the one before.
@@ -18,6 +19,7 @@ from fencepost.snapshots.sums import GENERATION_BYTES, MODULUS, sum_of_rows
 
 RANGE_ROWS: Final = 12
 RANGE_ROWS_MAX: Final = 2 * RANGE_ROWS  # some 15 us to read
+RANGE_BYTES_MAX: Final = 16_384  # of values; a longer one is alone
 _SUM_MASK: Final = (1 << 64) - 1
 
 RawRow = tuple[bytes, bytes]  # key and value as they lie in the store
@@ -47,13 +49,15 @@ class RowRanges:
         self.generation = generation
         self._firsts = [generation.to_bytes(GENERATION_BYTES, "big")]
         self._sums = array("Q", [0])
-        self._counts = array("l", [0])
+        self._counts = array("q", [0])
+        self._bytes = array("q", [0])  # of values
         self._end = (generation + 1).to_bytes(GENERATION_BYTES, "big")
 
     def copy(self) -> "RowRanges":
         """As they are now."""
         copied = RowRanges(self.generation)
-        copied._firsts, copied._sums, copied._counts = self._firsts[:], self._sums[:], self._counts[:]
+        copied._firsts, copied._sums = self._firsts[:], self._sums[:]
+        copied._counts, copied._bytes = self._counts[:], self._bytes[:]
         return copied
 
     def fill(self, txn: Any, db: Any) -> int:
@@ -62,19 +66,21 @@ class RowRanges:
         if not cursor.set_range(self._firsts[0]):
             return 0
         total, rows = 0, cursor.iternext()
-        firsts, sums, counts, end = list[bytes](), array("Q"), array("l"), self._end
+        firsts, sums, counts, sizes = list[bytes](), array("Q"), array("q"), array("q")
         while part := list(islice(rows, RANGE_ROWS)):
-            if part[-1][0] >= end:
-                part = [row for row in part if row[0] < end]
-                if not part:
-                    break
-            firsts.append(part[0][0] if sums else self._firsts[0])
-            of_part = sum_of_rows(part)
-            total += of_part
-            sums.append(of_part & _SUM_MASK)
-            counts.append(len(part))
-        if sums:
-            self._firsts, self._sums, self._counts = firsts, sums, counts
+            if part[-1][0] >= self._end:
+                part = [row for row in part if row[0] < self._end]
+            size = _bytes_of(part)
+            for some in (part,) if part and size <= RANGE_BYTES_MAX else _parts(part, RANGE_ROWS):
+                of_some = sum_of_rows(some)
+                total += of_some
+                firsts.append(some[0][0])
+                sums.append(of_some & _SUM_MASK)
+                counts.append(len(some))
+                sizes.append(size if some is part else _bytes_of(some))
+        if firsts:
+            firsts[0] = self._firsts[0]
+            self._firsts, self._sums, self._counts, self._bytes = firsts, sums, counts, sizes
         return total % MODULUS
 
     def read(self, txn: Any, db: Any, key: bytes) -> tuple[list[RawRow], bytes]:
@@ -82,19 +88,18 @@ class RowRanges:
         at = bisect_right(self._firsts, key) - 1
         return self._read(txn, db, at, key), self._end_of(at)
 
-    def wrote(self, txn: Any, db: Any, key: bytes, difference: int, rows: int) -> None:
-        """A row was written: its range's sum changes by the difference, and its rows by -1, 0 or 1.
-
-        Raises RowsChanged, if that is seen here.
+    def wrote(self, txn: Any, db: Any, key: bytes, difference: int, rows: int, size: int) -> None:
+        """A row was written: its range's sum changes by the difference, its rows by -1, 0 or 1, its bytes by
+        ``size``. Raises RowsChanged, if that is seen here.
         """
         at = bisect_right(self._firsts, key) - 1
         self._sums[at] = (self._sums[at] + difference) & _SUM_MASK
-        if not rows:
-            return
         self._counts[at] += rows
-        if self._counts[at] > RANGE_ROWS_MAX:
+        self._bytes[at] += size
+        count = self._counts[at]
+        if count > RANGE_ROWS_MAX or (self._bytes[at] > RANGE_BYTES_MAX and count > 1):
             self._split(txn, db, at, key)
-        elif self._counts[at] <= 0 and at:
+        elif count <= 0 and at:
             self._join(at, key)
 
     def _end_of(self, at: int) -> bytes:
@@ -117,22 +122,43 @@ class RowRanges:
         return rows
 
     def _split(self, txn: Any, db: Any, at: int, key: bytes) -> None:
-        """In two halves."""
-        rows = self._read(txn, db, at, key)
-        half = len(rows) // 2
-        behind = rows[half:]
-        self._firsts.insert(at + 1, behind[0][0])
-        self._sums.insert(at + 1, sum_of_rows(behind) & _SUM_MASK)
-        self._counts.insert(at + 1, len(behind))
-        self._sums[at] = sum_of_rows(rows[:half]) & _SUM_MASK
-        self._counts[at] = half
+        """In two halves, or more where they are long."""
+        rows, first = self._read(txn, db, at, key), self._firsts[at]
+        self._cut_out(at)
+        for place, some in enumerate(_parts(rows, (len(rows) + 1) // 2), at):
+            self._firsts.insert(place, some[0][0])
+            self._sums.insert(place, sum_of_rows(some) & _SUM_MASK)
+            self._counts.insert(place, len(some))
+            self._bytes.insert(place, _bytes_of(some))
+        self._firsts[at] = first
+
+    def _cut_out(self, at: int) -> None:
+        for each in (self._firsts, self._sums, self._counts, self._bytes):
+            del each[at]
 
     def _join(self, at: int, key: bytes) -> None:
         """To the range before: it has no row."""
         if self._sums[at]:
             raise _changed(key, "the last row found is deleted, and others were written")
-        for each in (self._firsts, self._sums, self._counts):
-            del each[at]
+        self._cut_out(at)
+
+
+def _bytes_of(rows: list[RawRow]) -> int:
+    return sum([len(value) for _, value in rows])
+
+
+def _parts(rows: list[RawRow], rows_max: int) -> Iterator[list[RawRow]]:
+    """In order, of up to so many rows, and ``RANGE_BYTES_MAX`` bytes where it is not one row."""
+    part: list[RawRow] = []
+    size = 0
+    for row in rows:
+        if part and (len(part) == rows_max or size + len(row[1]) > RANGE_BYTES_MAX):
+            yield part
+            part, size = [], 0
+        part.append(row)
+        size += len(row[1])
+    if part:
+        yield part
 
 
 def _changed(key: bytes, found: str) -> RowsChanged:

@@ -324,7 +324,7 @@ class Store:
             hashed = row_hash(at, value)
             self.txn.put(at, value, db=self.image_db)
             self._filled_sum += hashed
-            wrote(self.txn, self.image_db, at, hashed, 1)
+            wrote(self.txn, self.image_db, at, hashed, 1, len(value))
         self.dirty = True
 
     def are_filled_rows_there(self, generation: int, scrub: Scrub, rows_max: int) -> bool | None:

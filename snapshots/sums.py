@@ -47,6 +47,7 @@ _LENGTHS: Final = tuple(
     max(0, size - GENERATION_BYTES).to_bytes(2, "big") for size in range(KEY_BYTES_MAX + 1)
 )
 """What a row's hash begins with, by its key's length in the store: the length without the generation."""
+_new_hasher: Final = blake2b(digest_size=SUM_BYTES).copy  # takes two thirds of the time of a call
 
 
 class StoreDamaged(Exception):
@@ -128,15 +129,18 @@ def judge(seal: Seal | None, now: Seal, *, must_be_sealed: bool = False) -> Verd
 def row_hash(key: bytes, value: bytes) -> int:
     """Of one row; ``key`` as it lies in the store."""
     content = b"".join((_LENGTHS[len(key)], key[GENERATION_BYTES:], value))
-    return int.from_bytes(blake2b(content, digest_size=SUM_BYTES).digest(), "big")
+    hasher = _new_hasher()
+    hasher.update(content)
+    return int.from_bytes(hasher.digest(), "big")
 
 
 def sum_of_rows(rows: Iterable[tuple[bytes, bytes]]) -> int:
     """Of keys and values as they lie in the store, not yet reduced by ``MODULUS``: some 1 us for each."""
-    total, digest, number, lengths, at = 0, blake2b, int.from_bytes, _LENGTHS, GENERATION_BYTES
+    total, new_hasher, number, lengths, at = 0, _new_hasher, int.from_bytes, _LENGTHS, GENERATION_BYTES
     for key, value in rows:
-        content = lengths[len(key)] + key[at:] + value
-        total += number(digest(content, digest_size=SUM_BYTES).digest(), "big")
+        hasher = new_hasher()
+        hasher.update(lengths[len(key)] + key[at:] + value)
+        total += number(hasher.digest(), "big")
     return total
 
 

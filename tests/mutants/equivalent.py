@@ -255,7 +255,7 @@ BOUNDS: Final[dict[str, tuple[str, ...]]] = {
     "quorum/snapshotter.py": ("TAIL_ENTRIES", "TAIL_BYTES"),
     "snapshots/archive.py": ("SEGMENT_BYTES_MAX", "BUFFERED_BYTES_MAX"),
     "snapshots/file_sums.py": ("_PIECE_BYTES",),
-    "snapshots/row_ranges.py": ("RANGE_ROWS", "RANGE_ROWS_MAX"),
+    "snapshots/row_ranges.py": ("RANGE_ROWS", "RANGE_ROWS_MAX", "RANGE_BYTES_MAX"),
     "snapshots/reader.py": ("MAP_BYTES",),
     "snapshots/scrub_pace.py": ("BYTES_PER_S", "SLICE_BYTES"),
     "snapshots/segments.py": ("HOLES_MAX", "READ_AHEAD_BYTES"),

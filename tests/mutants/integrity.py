@@ -114,8 +114,8 @@ INTEGRITY: Final = (
         "integrity-keys-not-read",
         "a start sums the rows as they were summed when they were written",
         "snapshots/sums.py",
-        "        content = lengths[len(key)] + key[at:] + value\n",
-        "        content = lengths[len(key)] + value\n",
+        "hasher.update(lengths[len(key)] + key[at:] + value)",
+        "hasher.update(lengths[len(key)] + value)",
         (SUMS + "test_the_sum_is_that_of_the_rows_whatever_was_written",),
     ),
     Mutant(

@@ -73,6 +73,7 @@ MORE_LIMITS: Final[tuple[tuple[ModuleType, str, int, int], ...]] = (
     (fencepost.snapshots.archive, "BUFFERED_BYTES_MAX", 50, 5_000),
     (fencepost.snapshots.row_ranges, "RANGE_ROWS", 1, 24),
     (fencepost.snapshots.row_ranges, "RANGE_ROWS_MAX", 1, 24),
+    (fencepost.snapshots.row_ranges, "RANGE_BYTES_MAX", 1, 16_384),
     (fencepost.snapshots.image, "CACHED_ROWS_MAX", 2, 200),
     (fencepost.snapshots.snapshot, "_ROWS_PER_CHUNK", 1, 50),
     (fencepost.snapshots.snapshot, "_RECORDS_PER_BATCH", 1, 50),

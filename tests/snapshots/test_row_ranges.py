@@ -1,6 +1,6 @@
 """What is read of an open store is what was written there, or nothing is read."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -9,10 +9,17 @@ from hypothesis import strategies as st
 
 from fencepost.controller.cluster_version import CLUSTER_VERSION
 from fencepost.controller.features import FEATURES, FeatureLevel
+from fencepost.controller.topics import COLLIDING
 from fencepost.controller.view import ImageHeader, Overlay
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import ImageVersion
-from fencepost.snapshots.row_ranges import RANGE_ROWS_MAX, RowsChanged
+from fencepost.snapshots.row_ranges import (
+    RANGE_BYTES_MAX,
+    RANGE_ROWS_MAX,
+    RawRow,
+    RowRanges,
+    RowsChanged,
+)
 from fencepost.snapshots.rows import row_key
 from fencepost.snapshots.store import Store
 from tests.examples import examples
@@ -224,13 +231,17 @@ def test_a_lost_row_is_found_when_its_range_has_no_other_one(tmp_path: Path) -> 
     store.abandon()
 
 
-def sizes(store: Store) -> list[int]:
-    """Of its ranges."""
+def ranges(store: Store) -> list[list[RawRow]]:
+    """The rows of each."""
     found, key, end = [], row_key(store.generation, "", b""), (store.generation + 1).to_bytes(4, "big")
     while key < end:
         rows, key = store.ranges.read(store.txn, store.image_db, key)
-        found.append(len(rows))
+        found.append(rows)
     return found
+
+
+def sizes(store: Store) -> list[int]:
+    return [*map(len, ranges(store))]
 
 
 @table("way", WAYS)
@@ -245,6 +256,32 @@ def test_a_range_is_as_long_as_its_rows_are_many(tmp_path: Path, way: Callable[[
     assert sizes(store) == before, "rows that are written over are no more of them"
     write(store, {name_of(number): None for number in range(2, ROWS, 2)})
     assert sizes(store) == [1], "ranges without rows take no memory"
+    store.abandon()
+
+
+def long_rows(store: Store, numbers: Iterable[int], size: int) -> None:
+    overlay = Overlay(store.image)
+    for number in numbers:
+        overlay.put(COLLIDING, f"name-{number:03}", "x" * size)
+    overlay.header = ImageHeader(version=ImageVersion(store.image.header.version + 1))
+    overlay.write_to(store.image)
+    store.flush()
+
+
+def test_a_long_row_is_in_a_range_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those of a group's members may be: whatever is read beside it costs no more than elsewhere."""
+    store = opened(tmp_path)
+    long_rows(store, range(RANGE_ROWS_MAX), 1)
+    long_rows(store, range(0, RANGE_ROWS_MAX, 4), RANGE_BYTES_MAX + 1)
+    for _ in range(2):
+        found = ranges(store)
+        for rows in found:
+            assert len(rows) == 1 or sum(len(value) for _, value in rows) <= RANGE_BYTES_MAX
+        assert len(found) <= 1 + RANGE_ROWS_MAX * 2 // 3
+        store.close()
+        store = opened(tmp_path)
+    monkeypatch.setattr(RowRanges, "_read", None)  # it is not read to be written
+    long_rows(store, [0], RANGE_BYTES_MAX + 2)
     store.abandon()
 
 
