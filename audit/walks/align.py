@@ -5,6 +5,9 @@ Cheapest    of all ways to read the two sequences side by side the one with the 
             Where the log has a hole, or the coordinator's is not whole, they say more: a marker that is
             missing is no other fault there, and five markers older than their decisions are pairs that
             are one off. By how much clocks differ, ``clocks`` knows.
+Nearest     where what came before is free, a marker that Kafka wrote again can pass for the next decision's,
+            and all pairs before it are one off. ``by_nearness`` the way is the one whose markers are nearest
+            to their decisions.
 Epochs      a turn and an outcome of different epochs are never the same transaction. Clients of
             transactions V2 have one transaction for each epoch, so theirs are paired by it.
             A marker of another epoch that ends an outcome's data, by the data's epoch, is that outcome's.
@@ -37,7 +40,8 @@ _BEFORE_IT: Final = 2  # of a time before its decision, by less than clocks diff
 _BEHIND_IT: Final = 1  # of a time after its decision, by more than that
 _AT_THE_END: Final = 20  # less for what stands alone there: it is judged more mildly
 SKEW_MS: Final = 1000  # by which clocks may differ, beside what they usually do
-_NEVER: Final = 10**9
+_NEVER: Final = 10**15
+_FINE: Final = 10**6  # of a cost, so many milliseconds
 _NEVER_MS: Final = 2**63
 
 Row = dict[str, Any]
@@ -66,6 +70,7 @@ class Sides(NamedTuple):
     by_times: bool = True  # whether times say anything
     late_ms: int = 0  # how much later than their decisions markers are by their clocks
     untimely: int = _UNTIMELY  # the cost of a marker that its time does not fit
+    by_nearness: bool = False  # whether milliseconds choose between ways that cost the same; retries are free
 
 
 def align(sides: Sides) -> list[Step]:
@@ -80,6 +85,14 @@ def align(sides: Sides) -> list[Step]:
     if sides.by_times:
         steps = _before_later_data(sides, steps)
     return _last_in_time(sides, steps) if sides.is_stopped and sides.by_times else steps
+
+
+def may_be_one_off(sides: Sides, steps: list[Step]) -> bool:
+    """Whether a decision has a marker that may be the one before once more, and what came first is free."""
+    if all(step.what != BEFORE for step in steps):
+        return False
+    again = (step.turn for step in steps if step.what == SAME and step.turn is not None)
+    return any(_is_again(sides, at) for at in again)
 
 
 def _before_later_data(sides: Sides, steps: list[Step]) -> list[Step]:
@@ -223,7 +236,19 @@ def _steps(
             found.append((cost, Step(what, at, turn_at), 1, 1))
         if at + 1 < outcome_end and turn_at + 1 < turn_end and _is_exchanged(sides, at, turn_at):
             found.append((_COST[EXCHANGED], Step(EXCHANGED, at, turn_at), 2, 2))
-    return found
+    if not sides.by_nearness:
+        return found
+    return [(cost * _FINE + _apart_ms(sides, step), step, down, right) for cost, step, down, right in found]
+
+
+def _apart_ms(sides: Sides, step: Step) -> int:
+    """How far a marker is from the decision that it is paired with, up to ``SKEW_MS``."""
+    if step.what != SAME or step.outcome is None or step.turn is None:
+        return 0
+    decided_ms, turn = sides.outcomes[step.outcome]["prepared_ms"], sides.turns[step.turn]
+    if turn["control_type"] is None or None in (decided_ms, turn["at_ms"]):
+        return 0
+    return int(min(abs(turn["at_ms"] - sides.late_ms - decided_ms), SKEW_MS))
 
 
 def _together(sides: Sides, outcome: Row, turn: Row, at: int) -> tuple[str, int]:
@@ -322,13 +347,18 @@ def _unexplained(sides: Sides, at: int, turn_at: int) -> tuple[str, int]:
         return EXTRA, _COST[UNENDED]
     is_empty = not turn["batches"]
     if turn["marker_version"] is None:
-        before = sides.turns[turn_at - 1] if turn_at else None
-        again = before is not None and (before["control_type"], before["producer_epoch"]) == (
-            turn["control_type"], turn["producer_epoch"],
-        )  # fmt: skip
-        if is_empty and again:
-            return RETRY, _COST[RETRY]
+        if _is_again(sides, turn_at):
+            return RETRY, 0 if sides.by_nearness else _COST[RETRY]
         if not is_empty and turn["control_type"] == ABORT and turn["producer_epoch"] == turn["data_epoch"]:
             return OPERATOR, _COST[OPERATOR]
     cost = _COST[EXTRA] + (0 if is_empty else _SPLITS)
     return EXTRA, cost - (_AT_THE_END if at == len(sides.outcomes) else 0)
+
+
+def _is_again(sides: Sides, turn_at: int) -> bool:
+    """Whether it is a marker of Kafka's, without data, like the one before it."""
+    turn, before = sides.turns[turn_at], sides.turns[turn_at - 1] if turn_at else None
+    if before is None or turn["batches"] or turn["marker_version"] is not None:
+        return False
+    kinds = [(each["control_type"], each["producer_epoch"]) for each in (before, turn)]
+    return turn["control_type"] is not None and kinds[0] == kinds[1]

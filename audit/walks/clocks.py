@@ -32,13 +32,17 @@ class Clocks(NamedTuple):
 
 
 def read(sides: Sides) -> tuple[list[Step], Clocks]:
-    """The way that the clocks speak for. Ways are compared where something is wrong, and only there."""
+    """The way that the clocks speak for. Ways are compared where something is wrong or may be one off."""
     steps = align.align(sides)
-    if any(step.what not in _SOUND for step in steps):
+    one_off = align.may_be_one_off(sides, steps)
+    if one_off or any(step.what not in _SOUND for step in steps):
         plain = align.align(sides._replace(by_times=False))
         lags = _lags(sides, plain)  # those before a marker that is missing are one off, or those behind it
         usual = {_usual(each) for each in (lags[:_SOME], lags[-_SOME:], lags[-_FEW:], lags[-1:])}
-        ways = [align.align(sides._replace(late_ms=each)) for each in sorted(usual) if abs(each) > _CLOSE_MS]
+        readings = [sides._replace(late_ms=each) for each in sorted(usual) if abs(each) > _CLOSE_MS]
+        if one_off:
+            readings += [each._replace(by_nearness=True) for each in (sides, *readings)]
+        ways = [align.align(each) for each in readings]
         steps = min((plain, steps, *ways), key=lambda way: _rank(sides, way))
     marker_ms, data_ms = _usual(_lags(sides, steps)), _data_lags(sides, steps)
     return steps, Clocks(_apart(marker_ms), _apart(median_high(data_ms) if data_ms else 0))

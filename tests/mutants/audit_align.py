@@ -11,6 +11,7 @@ ENDS_BEFORE: Final = MARKERS + "[a-copy-that-ends-before-a-marker-and-the-transa
 BEHIND: Final = MARKERS + "[a-leaders-clock-that-is-behind-sizes0]"
 MISSING_BEHIND: Final = MARKERS + "[a-marker-is-missing-under-a-clock-that-is-behind-sizes0]"
 EMPTY_BEHIND: Final = MARKERS + "[commits-without-data-of-a-client-whose-clock-is-behind-sizes0]"
+WRITTEN_AGAIN: Final = "tests/audit/walks/test_written_again.py::test_"
 CAUSES: Final = "tests/audit/walks/test_causes.py::"
 STABLE: Final = CAUSES + "test_what_is_open_explains_the_stable_offsets_of_aborts_behind_it[hanging-orphan]"
 STABLE_BIT: Final = STABLE.replace("hanging-orphan", "markers-not_transactional")
@@ -297,5 +298,21 @@ AUDIT_ALIGN: Final = (
         " & is_sound, times, -1)",
         ", times, -1)",
         ("tests/audit/walks/test_one_copy.py::test_a_batch_with_a_wrong_checksum_says_no_time",),
+    ),
+    Mutant(
+        "a-marker-that-was-written-again-as-a-decisions",
+        "where the first transactions are free, pairs that are one off up to a repeated marker are not right",
+        "audit/walks/clocks.py",
+        "    if one_off or any(",
+        "    if any(",
+        (WRITTEN_AGAIN + "data_of_an_older_time_behind_a_marker_that_was_written_again[500]",),
+    ),
+    Mutant(
+        "a-way-that-is-nearer-is-not-looked-for",
+        "where pairs may be one off, the way is looked for whose markers are nearest to their decisions",
+        "audit/walks/align.py",
+        "    if not sides.by_nearness:\n",
+        "    if True:\n",
+        (WRITTEN_AGAIN + "data_of_an_older_time_behind_a_marker_that_was_written_again[500]",),
     ),
 )

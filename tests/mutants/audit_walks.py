@@ -162,7 +162,7 @@ AUDIT_WALKS: Final = (
         "kafkas-retry-is-a-finding",
         "Kafka writes markers at least once",
         "audit/walks/align.py",
-        "        if is_empty and again:\n",
+        "        if _is_again(sides, turn_at):\n",
         "        if False:\n",
         (PAIRS + "[an-abort-marker-is-written-again-twice-after-a-failover]",),
     ),
