@@ -141,6 +141,13 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
         ),
     ): "what is left is of groups whose generations are known",
     (
+        "quorum/image_watch.py",
+        (
+            "- if self._split is None or self._clock() - self._split[1] < SPLIT_S:\n"
+            "+ if self._split is None or self._clock() - self._split[1] <= SPLIT_S:"
+        ),
+    ): "in the very moment of the bound it is said some milliseconds later, by the next look",
+    (
         "quorum/firewall.py",
         (
             "- if message.next_index < 1 or message.next_index > self._journal.last_index + 1:\n"

@@ -8,7 +8,7 @@ import pytest
 
 from fencepost.quorum.messages import Ack, Message, RequestVote, SnapshotAck, TimeoutNow, Vote
 from fencepost.quorum.raft_log import LEADER
-from fencepost.quorum.replica import Replica
+from fencepost.quorum.replica import FLUSH_WAIT_S, Replica
 from fencepost.records.types import NodeId
 from fencepost.snapshots.image import image_digest
 from tests.quorum.conftest import MakeRig
@@ -230,3 +230,13 @@ def test_a_new_leader_commits_nothing_before_its_own_flush(make_rig: MakeRig) ->
     rig.receive(1, 2, rig.take(2, 1, Vote))
     assert rig[1].raft.role == LEADER
     assert (rig[1].journal.must_flush, rig[1].raft.commit_index) == (True, 1)
+
+
+def test_an_idle_node_writes_nothing(three: Rig) -> None:
+    written = []
+    for _ in range(4):
+        three.wait(2 * FLUSH_WAIT_S)
+        three.settle()
+        three.maintenance_tick(2)
+        written.append(three[2].store.env.info()["last_txnid"])
+    assert written[1:] == written[1:2] * 3

@@ -207,6 +207,14 @@ def test_compaction_forgets_what_lies_before(tmp_path: Path) -> None:
     store.abandon()
 
 
+def test_what_it_forgets_is_gone_with_the_next_flush_also_where_nothing_else_is_new(store: Store) -> None:
+    journal = filled(store, 9, commit=8)
+    journal.flush()
+    assert not journal.flush()
+    journal.compact(LogIndex(6))
+    assert journal.flush()
+
+
 def test_its_bytes_shrink_with_what_it_forgets_and_cuts(tmp_path: Path) -> None:
     """They decide when a snapshot is due: bytes that only grow make one due for ever."""
     store = Store.open(tmp_path / "store", sync=False)

@@ -2,7 +2,11 @@
 
 import pytest
 
+from fencepost.node.driver import NOTHING
 from fencepost.quorum.linger import LINGER_S, LINGER_S_MAX, RESTS_MAX, Linger
+from fencepost.records.types import NodeId
+from tests.quorum.clients import Answers
+from tests.quorum.rig import Rig
 from tests.together import table
 
 ALMOST_S = LINGER_S * 0.99
@@ -84,3 +88,13 @@ def test_who_comes_back_ends_the_rests() -> None:
     assert missed(linger, 70.0)
     assert not missed(linger, 71.0)
     assert missed(linger, 72.0)
+
+
+def test_a_turn_is_due_for_the_first_and_the_last_of_those_who_are_expected(three: Rig) -> None:
+    three[1].proposer._linger.expect(3, three.now, 1.0)
+    driver, decide = three.drivers[NodeId(1)], three.decide_allocate(1)
+    due = []
+    for _ in range(3):
+        due.append(driver.submit(decide, Answers()) != NOTHING)
+        three.step(1)
+    assert due == [True, False, True]

@@ -4,9 +4,10 @@ from typing import Final
 
 import pytest
 
+from fencepost.quorum.messages import RequestVote, Vote
 from fencepost.records.types import LogIndex, NodeId
 from tests.quorum.rig import Rig
-from tests.quorum.test_electorate import NEW, bound, lose_directory, readmit
+from tests.quorum.test_electorate import NEW, bound, lose_directory, readmit, to_be_readmitted
 from tests.wire.stage import capturing_log
 
 STEPS: Final = ("voter_unbound", "voter_readmitted")
@@ -83,6 +84,15 @@ def test_one_that_fell_behind_before_this_leadership_is_not(three: Rig) -> None:
     three.maintenance_tick(1)
     three.flow(1, 3)
     assert bound(three, 1) == 0xD2
+
+
+def test_a_candidate_with_an_equal_log_knows_nothing_that_makes_a_voter(three: Rig) -> None:
+    to_be_readmitted(three)
+    journal, directory = three[2].journal, three.directories[NodeId(2)]
+    _, index, term = journal[-1]
+    for more in (0, 1):
+        three.deliver(3, 2, RequestVote(9, index + more, term, directory))
+        assert any(isinstance(each, Vote) for each in three.frames[NodeId(2), NodeId(3)]) is bool(more)
 
 
 def catch_up(rig: Rig) -> None:
