@@ -273,6 +273,7 @@ class Faults:
             if at is not None:
                 row = (at[0], TABLES[at[0]].encode_key(at[1]))
                 sim.ledger.changed_rows.setdefault(victim.node_id, set()).add(row)
+                sim.ledger.changed_ever.add(row)
         else:
             what = change_store(victim.replica, sim.rng)
         if what is not None:

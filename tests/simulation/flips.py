@@ -84,16 +84,19 @@ def change_memory(replica: Replica, rng: random.Random) -> tuple[str, Any] | Non
 
 
 def change_store(replica: Replica, rng: random.Random) -> str | None:
-    """Change a row of a running replica's store, of which it has a copy in memory."""
+    """Change a row of a running replica's store; perhaps without a copy of it in memory."""
     store = replica.store
-    rows = [at for at, value in store.image._stored._cache.items() if value is not None]
+    rows = [at for at, _ in stored.scan_generation(store.txn, store.image_db, store.generation)]
     if not rows:
         return None
-    name, key = rng.choice(rows)
-    at = row_key(store.generation, name, stored.TABLES[name].encode_key(key))
+    name, encoded = rng.choice(rows)
+    at = row_key(store.generation, name, encoded)
+    key = stored.TABLES[name].decode_key(encoded)
     value = store.txn.get(at, db=store.image_db)
     if value is None:
         return None
+    if rng.random() < 0.5:
+        store.image._stored._cache.pop((name, key), None)
     if rng.random() < 0.3:
         store.txn.delete(at, db=store.image_db)
     else:

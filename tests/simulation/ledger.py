@@ -149,6 +149,7 @@ class Ledger:
     heartbeat_ms: dict[tuple[Term, BrokerId], int] = field(default_factory=dict)  # at least, by whom it led
     changed: set[NodeId] = field(default_factory=set)  # their image changed while they ran
     changed_rows: dict[NodeId, set[RowAt]] = field(default_factory=dict)  # in memory, by node in ``changed``
+    changed_ever: set[RowAt] = field(default_factory=set)  # in memory, of any node
     counts: dict[str, int] = field(default_factory=dict)  # for the summary
 
     def count(self, what: str, times: int = 1) -> None:

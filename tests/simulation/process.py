@@ -11,7 +11,6 @@ import random
 import shutil
 import uuid
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -42,7 +41,6 @@ from fencepost.quorum.messages import Vote, decode
 from fencepost.quorum.peer_clocks import PeerClocks
 from fencepost.quorum.port import Decide, Reply, Task
 from fencepost.quorum.replica import Replica
-from fencepost.records.invariant import CorruptData
 from fencepost.records.types import NodeId, Term
 from fencepost.snapshots.store import STORE_FAILURES
 from fencepost.snapshots.sums import SealBroken
@@ -87,7 +85,6 @@ class Process(Starting):
         self.initial_voters = initial_voters
         self.driver: Driver | None = None
         self.replica: Replica | None = None  # the driver's
-        self._level = 0  # as it could be read last
         self.life = 0
         self.free_bytes = 2 * DISK_FREE_MIN
         self.full = False  # it was told that its disk is full
@@ -215,17 +212,6 @@ class Process(Starting):
             self._thread.wake()
 
     # -- what happens -----------------------------------------------------------------------------
-
-    def bound(self) -> Mapping[NodeId, uuid.UUID]:
-        """For the handshake."""
-        return self.replica.electorate.bound() if self.replica is not None else {}
-
-    @property
-    def log_level(self) -> int:
-        """For the handshake: what a peer must be able to read."""
-        with suppress(CorruptData, *STORE_FAILURES), self.disk.sound():  # a peer looks
-            self._level = 0 if self.replica is None else self.replica.log_level
-        return self._level
 
     def hear(self, event: str, peer: NodeId, *facts: object) -> None:
         """Something that links.py would tell the driver."""

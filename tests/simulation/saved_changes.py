@@ -6,6 +6,7 @@ stands for what no program can see: the image is a bad one, and a peer's snapsho
 
 Apart      only rows that changed in memory since the image was a good one may differ. Any other row that
            does is found by I3, as everywhere.
+Sent       a snapshot of such an image has the row, too, and who installs it.
 """
 
 from typing import Any
@@ -20,19 +21,30 @@ OUTSIDE = "outside: a changed row was written"
 
 
 def condemn_saved_changes(ledger: Ledger, replica: Replica) -> None:
-    """At a start. Nothing, where the image is the one that it must be, or differs in another row, too."""
-    changed = ledger.changed_rows.get(replica.config.node_id, set())
+    """At a start."""
+    _condemn(ledger, replica, ledger.changed_rows.get(replica.config.node_id, set()))
+
+
+def condemn_sent_changes(ledger: Ledger, replica: Replica) -> bool:
+    """When a snapshot became the image, perhaps of a node that had written changed rows. True if it had."""
+    return _condemn(ledger, replica, ledger.changed_ever)
+
+
+def _condemn(ledger: Ledger, replica: Replica, changed: set[RowAt]) -> bool:
+    """Nothing, where the image is the one that it must be, or differs in another row, too."""
     if not changed or replica.watch.is_bad:
-        return
+        return False
     image = replica.store.image
     meant = _meant(ledger, image.header.version)
     if meant is None:
-        return
+        return False
     found = {(name, key): value for name, key, value in image.encoded_rows()}
     differing = {at for at in found.keys() | meant.keys() if found.get(at) != meant.get(at)}
-    if differing and differing <= changed:
-        ledger.count(OUTSIDE)
-        replica.watch.differs(f"{OUTSIDE}: {sorted(differing)}")
+    if not differing or not differing <= changed:
+        return False
+    ledger.count(OUTSIDE)
+    replica.watch.differs(f"{OUTSIDE}: {sorted(differing)}")
+    return True
 
 
 def _meant(ledger: Ledger, version: int) -> dict[RowAt, bytes] | None:

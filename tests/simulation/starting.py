@@ -5,15 +5,19 @@ import random
 import shutil
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from structlog.typing import FilteringBoundLogger
 
 from fencepost.node.driver import Driver
 from fencepost.quorum.journal import Journal
+from fencepost.quorum.replica import Replica
+from fencepost.records.invariant import CorruptData
 from fencepost.records.levels import LEVEL_MAX
 from fencepost.records.types import NodeId
 from fencepost.settings.node_clock import NodeClock
+from fencepost.snapshots.store import STORE_FAILURES
 from fencepost.snapshots.sums import StoreDamaged
 from tests.simulation.agenda import Agenda
 from tests.simulation.bad_disk import BadDisk
@@ -47,6 +51,8 @@ class Starting:
     clock_rate = 1.0
     keeps_earlier = False  # copies of its store are made whatever the weather is
     disk: BadDisk
+    replica: Replica | None = None  # the driver's
+    _level = 0  # as it could be read last
     _agenda: Agenda
     _ledger: Ledger
     _log: FilteringBoundLogger
@@ -57,6 +63,19 @@ class Starting:
     def clock(self) -> float:
         """Its monotonic clock, in seconds."""
         return self._agenda.now * self.clock_rate
+
+    def bound(self) -> Mapping[NodeId, uuid.UUID]:
+        """For the handshake; nothing where the image is found changed: a turn of its own ends it."""
+        with suppress(*STORE_FAILURES), self.disk.sound():
+            return self.replica.electorate.bound() if self.replica is not None else {}
+        return {}
+
+    @property
+    def log_level(self) -> int:
+        """For the handshake: what a peer must be able to read."""
+        with suppress(CorruptData, *STORE_FAILURES), self.disk.sound():  # a peer looks
+            self._level = 0 if self.replica is None else self.replica.log_level
+        return self._level
 
     def _with_its_store(self) -> Driver:
         """As node/main.py does: without a store that is damaged it is a new voter."""

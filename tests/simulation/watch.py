@@ -11,6 +11,7 @@ from fencepost.quorum.replica import Replica
 from fencepost.records.types import LogIndex, Term
 from tests.simulation.invariants import require
 from tests.simulation.ledger import Ledger
+from tests.simulation.saved_changes import condemn_sent_changes
 
 REPORTS_LOOKED_AT: Final = 8  # of a node whose image changed, the last ones
 
@@ -56,7 +57,10 @@ def watch(replica: Replica, ledger: Ledger, at_flush: Callable[[bool], None]) ->
 
     def seen(*what: Any) -> None:
         installed(*what)
-        ledger.installed(node_id, store)
+        if condemn_sent_changes(ledger, replica):
+            ledger.changed.add(node_id)
+        else:
+            ledger.installed(node_id, store)
 
     def flushing() -> bool:
         at_flush(False)
