@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from tests.audit.faults.coordinators import decisions
 from tests.audit.faults.fault import Ground, NoPlace, Planted
 from tests.audit.faults.insert import RENUMBERED, insert
 from tests.audit.faults.pairs import ANY_MARKER, _end_of, _found, _own, _transaction
@@ -111,7 +112,7 @@ def anothers_transaction(ground: Ground) -> Planted:
     )
     producer_id, epoch = ground.choose(others)
     own, was = [*_transaction(log, marker), marker], _batch(marker)
-    later = _own(log, marker)[1:]
+    later = [*_own(log, marker)[1:], *decisions(ground, marker)]
     number = 0
     for each in own:
         sequence = number if each.is_data else None

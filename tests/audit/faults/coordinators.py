@@ -293,6 +293,17 @@ def _rewritten(ground: Ground, log: Log, entry: Entry, record: TransactionStateR
     return found
 
 
+def decisions(ground: Ground, marker: Entry) -> list[Entry]:
+    """Where transactions of its epoch were decided: a marker that a log lacks at its end is named there."""
+    return [
+        entry
+        for log in ground.tree.of_topic(STATES)
+        for entry in log.entries
+        for record in _states(entry)
+        if record.status in PREPARED and (record.producer_id, record.producer_epoch) == marker.producer
+    ]
+
+
 def _everywhere(ground: Ground, log: Log, entry: Entry) -> list[Entry]:
     offset = entry.header.base_offset
     found = [each.find(offset) for each in ground.tree.replicas(STATES, log.partition)]

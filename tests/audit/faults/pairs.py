@@ -47,7 +47,7 @@ def exchanged(*, whole: bool) -> Plant:
 
 
 def early(ground: Ground) -> Planted:
-    """A marker stands before its transaction's first batch."""
+    """A marker stands before its transaction's first batch: a zombie's, behind an abort of a later epoch."""
     log, marker = _entry(ground, lambda log, entry: entry.is_marker and _first_of(log, entry) is not None)
     first = _first_of(log, marker)
     if first is None:
@@ -64,7 +64,8 @@ def early(ground: Ground) -> Planted:
     moved = Entry(stamp(marker.raw, Offset(offset), Term(first.header.leader_epoch)))
     log.insert_after(place, moved)
     own = [each for each in entries[start:end] if each.producer[0] == producer_id]
-    return _found(ground, log, moved, said, "markers", ANY_MARKER | {"hanging.orphan"}, *own)
+    rules = ANY_MARKER | {"hanging.orphan", "fencing.zombie"}
+    return _found(ground, log, moved, said, "markers", rules, *own)
 
 
 def opposite(ground: Ground) -> Planted:
