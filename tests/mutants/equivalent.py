@@ -217,6 +217,28 @@ EQUIVALENT: Final[dict[tuple[str, str], str]] = {
         ),
     ): "the generation of a key is not hashed",
     (
+        "snapshots/archive_repair.py",
+        (
+            "- end = sound_part(Segment(wrong.first, path, sealed=True))[0]\n"
+            "+ end = sound_part(Segment(wrong.first, path, sealed=False))[0]"
+        ),
+    ): "a seal says nothing of how far the batches are sound",
+    (
+        "snapshots/digests.py",
+        "- table_prefix(0, table.name),\n+ table_prefix(1, table.name),",
+    ): "a row's hash is without the generation",
+    (
+        "snapshots/segments.py",
+        "- _WRITABLE: Final = 0o222\n+ _WRITABLE: Final = 147",
+    ): "no file of an archive may be executed",
+    (
+        "snapshots/segments.py",
+        (
+            "- epoch, epoch_began = Term(-1), (end, position)\n"
+            "+ epoch, epoch_began = Term(-2), (end, position)"
+        ),
+    ): "no epoch falls before the first batch, which begins where the segment does",
+    (
         "snapshots/store.py",
         "- self._must_seal = False\n+ self._must_seal = True",
     ): "before the image is verified nothing is sealed, and that sets it",

@@ -190,6 +190,7 @@ def test_the_hole_that_a_start_named_behind_a_damaged_segment_is_filled(
     flip(segment(own, 9), (end - 9) * BATCH_BYTES + 30)
     archive = reopened(own, flushed=COUNT)
     assert archive.end == end
+    assert segment(own, 9).stat().st_mode & 0o777 == 0o444, "nothing is appended to it any more"
     archive.start_at(Offset(COUNT))  # as the archiver does: the journal begins there
     archive.append(batch(COUNT, epoch=9))
     archive.close()
