@@ -288,7 +288,7 @@ BOUNDS: Final[dict[str, tuple[str, ...]]] = {
     "snapshots/reader.py": ("MAP_BYTES",),
     "snapshots/scrub_pace.py": ("BYTES_PER_S", "SLICE_BYTES"),
     "snapshots/segments.py": ("HOLES_MAX", "READ_AHEAD_BYTES"),
-    "snapshots/snapshot.py": ("_ROWS_PER_CHUNK", "_RECORDS_PER_BATCH"),
+    "snapshots/snapshot.py": ("KEPT", "_ROWS_PER_CHUNK", "_RECORDS_PER_BATCH"),
     "snapshots/store.py": ("READERS_MAX",),
 }
 """By file: constants that say how much is done, read or remembered at a time. A value beside the one that was

@@ -34,6 +34,10 @@ def name_of(number: int) -> str:
     return f"feature-{number:04}"
 
 
+def encoded(level: int) -> bytes:
+    return FEATURES.encode_value(FeatureLevel(level))
+
+
 def write(store: Store, levels: Written) -> None:
     overlay = Overlay(store.image)
     for name, level in levels.items():
@@ -65,7 +69,7 @@ def by_a_start(directory: Path) -> Store:
 def by_a_snapshot(directory: Path) -> Store:
     """The same rows."""
     store = opened(directory)
-    generation, value = store.fresh_generation(), FEATURES.encode_value(FeatureLevel(1))
+    generation, value = store.fresh_generation(), encoded(1)
     rows = [(FEATURES.name, FEATURES.encode_key(name_of(number)), value) for number in range(0, ROWS, 2)]
     for at in range(0, len(rows), 7):
         store.put_rows(generation, rows[at : at + 7])
@@ -125,6 +129,7 @@ def test_what_is_read_is_what_was_written(
         forget(store)
         found = {name: row.level for name, row in store.image.items(FEATURES)}
         assert found == meant
+        assert sum(store.ranges._bytes) == sum(len(encoded(level)) for level in meant.values())
         for name in written:
             row = store.image.get(FEATURES, name)
             assert (None if row is None else row.level) == meant.get(name)
@@ -132,7 +137,7 @@ def test_what_is_read_is_what_was_written(
 
 
 def changed(store: Store, number: int) -> None:
-    store.txn.put(at(store, number), FEATURES.encode_value(FeatureLevel(2)), db=store.image_db)
+    store.txn.put(at(store, number), encoded(2), db=store.image_db)
 
 
 def gone(store: Store, number: int) -> None:
@@ -146,7 +151,7 @@ def moved(store: Store, number: int) -> None:
 
 
 def added(store: Store, number: int) -> None:
-    store.txn.put(at(store, number) + b"x", FEATURES.encode_value(FeatureLevel(1)), db=store.image_db)
+    store.txn.put(at(store, number) + b"x", encoded(1), db=store.image_db)
 
 
 def looked_up(store: Store, number: int) -> None:
@@ -188,9 +193,9 @@ def test_a_row_that_changed_is_not_read(
 def test_a_row_of_a_snapshot_that_changed_before_it_was_the_image_is_not_read(tmp_path: Path) -> None:
     store = opened(tmp_path)
     generation = store.fresh_generation()
-    key, value = FEATURES.encode_key(name_of(0)), FEATURES.encode_value(FeatureLevel(1))
+    key, value = FEATURES.encode_key(name_of(0)), encoded(1)
     store.put_rows(generation, [(FEATURES.name, key, value)])
-    other = FEATURES.encode_value(FeatureLevel(2))
+    other = encoded(2)
     store.txn.put(row_key(generation, FEATURES.name, key), other, db=store.image_db)
     store.flip(generation, ImageHeader(version=ImageVersion(1)))
     with pytest.raises(RowsChanged):
