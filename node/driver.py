@@ -41,6 +41,7 @@ from fencepost.quorum.raft_log import FOLLOWER
 from fencepost.quorum.replica import Replica
 from fencepost.quorum.replica_config import ReplicaConfig
 from fencepost.records.types import NodeId
+from fencepost.snapshots.row_ranges import RowsChanged
 from fencepost.snapshots.store import HALTING
 from fencepost.wire.dispatch import Closing
 from fencepost.wire.stalls import Stalls
@@ -365,6 +366,8 @@ class Driver:
             call(*facts)
         except HALTING:
             raise
+        except RowsChanged:
+            return  # the image is bad, and says so: see quorum/image_watch.py
         except Exception as error:  # noqa: BLE001 - around one decision of a service
             name, now_s = name_of(call), self._clock()
             if now_s - self._logged_s.get(name, -SERVICE_LOG_S) >= SERVICE_LOG_S:
@@ -383,16 +386,14 @@ class Driver:
 
     def _activated(self, now_ms: int) -> None:
         self._log.info("controller_activated", epoch=self.replica.raft.term)
-        # Before any service's: see features.
-        self.replica.proposer.submit(self._bootstrap, lambda _outcome, _ms: None)
+        self.replica.proposer.submit(self._bootstrap, lambda _outcome, _ms: None)  # before any service's
         for service in self.services:
             service.activated(now_ms)
 
     def _bootstrap(self, view: View, _now_ms: int) -> Decision[None]:
         """What a new cluster's first leader writes."""
-        replica, migrating = self.replica, self._migrating
-        users = replica.config.users_formatted
-        return decide_birth(view, replica.log_level_formatted, users, migrating=migrating)
+        replica, users = self.replica, self.replica.config.users_formatted
+        return decide_birth(view, replica.log_level_formatted, users, migrating=self._migrating)
 
     def _deposed(self) -> None:
         for service in self.services:

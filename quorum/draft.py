@@ -3,6 +3,7 @@
 Isolation   what goes wrong while a request is decided, or while its records are encoded or replayed, is
             undone and answered UNKNOWN_SERVER_ERROR (-1): nothing is proposed yet, so only that request is
             harmed. What the store itself raises (``HALTING``) is not isolated: memory and disk may differ.
+            Rows that changed on the disk refuse the request: this node's image is bad (image_watch.py).
 Budget      decisions share an entry up to ``ENTRY_COST_MAX``, so every node applies it in one short step. One
             that does not fit beside others begins the next entry; one that fits none is refused.
 """
@@ -11,7 +12,13 @@ from collections.abc import Callable
 from typing import Final, cast
 
 from fencepost.controller import levels
-from fencepost.controller.errors import ApiError, ErrorCode, UnknownServerError, UnsupportedVersion
+from fencepost.controller.errors import (
+    ApiError,
+    ErrorCode,
+    NotController,
+    UnknownServerError,
+    UnsupportedVersion,
+)
 from fencepost.controller.replay import replay_records
 from fencepost.controller.view import EntryOverlay, ImageHeader, View
 from fencepost.quorum.port import Submission, Writes
@@ -26,6 +33,7 @@ from fencepost.records.logged import (
     encode_record,
 )
 from fencepost.records.types import LOGS, Log
+from fencepost.snapshots.row_ranges import RowsChanged
 from fencepost.snapshots.store import HALTING
 
 _METADATA: Final = Log.METADATA
@@ -161,6 +169,9 @@ class Draft:
         return True
 
     def _violated(self, request: Submission, error: Exception) -> None:
+        if isinstance(error, RowsChanged):
+            self.refuse(request, NotController(f"nothing was done: {error}"))  # the image is bad from here on
+            return
         self._on_violation(request, error)
         self.refuse(request, UnknownServerError(f"the decision failed and nothing was done: {error!r}"))
 

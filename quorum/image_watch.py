@@ -42,6 +42,7 @@ from fencepost.records.entry import decode_entry, decode_records
 from fencepost.records.invariant import CorruptData, InvariantViolation
 from fencepost.records.types import LogIndex, NodeId
 from fencepost.snapshots.digests import ChangedRows
+from fencepost.snapshots.row_ranges import RowsChanged
 from fencepost.wire.limited_log import LimitedLog
 
 SPLIT_S: Final = 2.0  # from two digests that differ to the log, unless a majority agrees by then
@@ -122,14 +123,26 @@ class ImageWatch:
 
     def has_applied(self) -> None:
         """An entry is in the image: report its digest if its version has one."""
-        digest = self._changed.take(self._store.image)
+        try:
+            digest = self._changed.take(self._store.image)
+        except RowsChanged as error:
+            self.differs(str(error))
+            return
         if digest is not None:
             self._heard_of(self._node_id, self._store.image.header.version, digest)
 
     def cannot_apply(self, error: Exception) -> None:
-        """A committed record does not apply: this image is at fault, or the leader's. The process ends."""
+        """A committed record does not apply: this image is at fault, or the leader's. The process ends.
+
+        A row that changed on this node's disk is another matter: ``differs``.
+        """
+        if isinstance(error, RowsChanged):
+            self.differs(str(error))
+            return
         version = self._store.image.header.version
         self._put_mark(Mark(f"a committed record does not apply: {error}", version + 1, may_ack=False))
+        self._voter.flush()
+        raise error
 
     def _applies_now(self) -> bool:
         """The record that did not apply does so, by this version: a bug was fixed."""
@@ -266,6 +279,8 @@ class ImageWatch:
     def maintain(self) -> None:
         """Every few milliseconds: scrub; say what stays split, for a third report may be on its way."""
         self._limited.flush()
+        if not self.is_bad and self._store.ranges.changed:
+            self.differs(self._store.ranges.changed)
         if not self.is_bad and not self._store.scrub_rows(SCRUB_ROWS):
             self.differs("its rows do not have the checksum that they were written with")
         if self._split is None or self._clock() - self._split[1] < SPLIT_S:

@@ -133,7 +133,7 @@ class RaftLog(SyncObj):  # type: ignore[misc]
         applied_index: LogIndex,
         election_s: tuple[float, float],
         heartbeat_s: float,
-        on_committed: Callable[[LogIndex, Term, bytes], None],
+        on_committed: Callable[[LogIndex, Term, bytes], bool],  # True: not applied, and the core is frozen
         on_role: Callable[[int, int], None],
     ) -> None:
         self._node_id = node_id
@@ -186,7 +186,8 @@ class RaftLog(SyncObj):  # type: ignore[misc]
             if entry is None:
                 raise InvariantViolation(f"committed entry {index} is not in the journal")
             command, _, term = entry
-            self._on_committed(index, Term(term), command)
+            if self._on_committed(index, Term(term), command):
+                break
             self._SyncObj__raftLastApplied = index
             if self._clock() > until_s:
                 break

@@ -48,6 +48,7 @@ from fencepost.records.entry import decode_entry, decode_records
 from fencepost.records.invariant import InvariantViolation
 from fencepost.records.types import LogIndex, NodeId, Term
 from fencepost.snapshots.reader import APPLIED
+from fencepost.snapshots.row_ranges import RowsChanged
 from fencepost.snapshots.store import ImageLost
 
 TICKS_MAX: Final = 64  # per turn, when much is committed; the rest comes with the next turn
@@ -220,8 +221,7 @@ class Replica:
         self._rest_is_left = False
         proposer.pump()
         self.archiver.write()
-        more = self.journal.must_flush or self.raft.behind_commit or proposer.answers_due
-        return more or self._save_is_due
+        return self.journal.must_flush or self.raft.behind_commit or proposer.answers_due or self._save_is_due
 
     def _ends_leading(self) -> bool:
         """Resign if that is due. True: the image is bad, and what was about to be answered is unknown."""
@@ -299,12 +299,12 @@ class Replica:
         """The image, as of the applied index."""
         return self.store.image
 
-    def _on_committed(self, index: LogIndex, term: Term, command: bytes) -> None:
+    def _on_committed(self, index: LogIndex, term: Term, command: bytes) -> bool:
         before, self._applied = self._applied, (index, term)
         if command[:1] == NO_OP:
             if self.raft.is_leader and term == self.raft.term:
                 self.proposer.own_no_op_applied()
-            return
+            return False
         entry = decode_entry(command[1:])
         decided = self.proposer.decided(entry)
         batches, overlay = decided or (decode_records(entry), Overlay(self.store.image))
@@ -313,11 +313,10 @@ class Replica:
         overlay.header = self.store.image.header
         try:
             outcome = apply(overlay, entry, batches, replayed=decided is not None)
-        except InvariantViolation as error:
+        except (InvariantViolation, RowsChanged) as error:
             self._applied = before
             self.watch.cannot_apply(error)
-            self.flush()
-            raise
+            return True
         if isinstance(outcome, Applied):
             if decided is None:
                 warn_of_skipped(batches, self.log)
@@ -332,6 +331,7 @@ class Replica:
             self.log.info("entry_superseded", index=index, proposer=entry.proposer, version=outcome.version)
         self.proposer.applied(entry, outcome)
         self._save_is_due = self.store.image.rows_unsaved > ROWS_UNSAVED_MAX
+        return False
 
     # -- roles ------------------------------------------------------------------------------------
 

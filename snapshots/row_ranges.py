@@ -5,7 +5,9 @@ Ranges    one behind the other, of up to ``RANGE_ROWS_MAX`` rows and few bytes; 
           every row, and the installation of a snapshot while it puts them; a row that is written changes its
           range's sum.
 Reading   a row is read with the whole range that its key is in. If the range has another sum, a row changed,
-          is gone or is not found, or one came: RowsChanged, before anything is decided from it.
+          is gone or is not found, or one came: RowsChanged, before anything is decided from it. That is
+          refused, and from ``changed`` the node learns that its image is bad (quorum/image_watch.py); what
+          is read of other ranges until then is right.
 Upkeep    a range with too many rows is read, and becomes two; one without rows joins the one before.
 """
 
@@ -28,7 +30,7 @@ Read = Callable[[bytes], tuple[list[RawRow], bytes]]
 
 
 class RowsChanged(Exception):
-    """Rows of an open store are not those that were written. The node ends; a start makes the image again."""
+    """Rows of an open store are not those that were written: nothing may be made of them."""
 
 
 def scan_ranges(read: Read, prefix: bytes, passed: bytes | None = None) -> Iterator[RawRow]:
@@ -47,6 +49,7 @@ class RowRanges:
 
     def __init__(self, generation: int) -> None:
         self.generation = generation
+        self.changed = ""  # how a range was found to be another one than was written
         self._firsts = [generation.to_bytes(GENERATION_BYTES, "big")]
         self._sums = array("Q", [0])
         self._counts = array("q", [0])
@@ -90,7 +93,7 @@ class RowRanges:
 
     def wrote(self, txn: Any, db: Any, key: bytes, difference: int, rows: int, size: int) -> None:
         """A row was written: its range's sum changes by the difference, its rows by -1, 0 or 1, its bytes by
-        ``size``. Raises RowsChanged, if that is seen here.
+        ``size``.
         """
         at = bisect_right(self._firsts, key) - 1
         self._sums[at] = (self._sums[at] + difference) & _SUM_MASK
@@ -108,7 +111,8 @@ class RowRanges:
     def _read(self, txn: Any, db: Any, at: int, key: bytes) -> list[RawRow]:
         rows = self._found(txn, db, at)
         if sum_of_rows(rows) & _SUM_MASK != self._sums[at]:
-            raise _changed(key, f"{self._counts[at]} rows were written, {len(rows)} are found")
+            self.changed = _changed(key, f"{self._counts[at]} rows were written, {len(rows)} are found")
+            raise RowsChanged(self.changed)
         return rows
 
     def _found(self, txn: Any, db: Any, at: int) -> list[RawRow]:
@@ -123,7 +127,10 @@ class RowRanges:
 
     def _split(self, txn: Any, db: Any, at: int, key: bytes) -> None:
         """In two halves, or more where they are long."""
-        rows, first = self._read(txn, db, at, key), self._firsts[at]
+        try:
+            rows, first = self._read(txn, db, at, key), self._firsts[at]
+        except RowsChanged:
+            return  # what is written stays as it is: none of it is read any more
         self._cut_out(at)
         for place, some in enumerate(_parts(rows, (len(rows) + 1) // 2), at):
             self._firsts.insert(place, some[0][0])
@@ -139,8 +146,9 @@ class RowRanges:
     def _join(self, at: int, key: bytes) -> None:
         """To the range before: it has no row."""
         if self._sums[at]:
-            raise _changed(key, "the last row found is deleted, and others were written")
-        self._cut_out(at)
+            self.changed = _changed(key, "the last row found is deleted, and others were written")
+        else:
+            self._cut_out(at)
 
 
 def _bytes_of(rows: list[RawRow]) -> int:
@@ -161,10 +169,10 @@ def _parts(rows: list[RawRow], rows_max: int) -> Iterator[list[RawRow]]:
         yield part
 
 
-def _changed(key: bytes, found: str) -> RowsChanged:
+def _changed(key: bytes, found: str) -> str:
     size = key[GENERATION_BYTES]
     table = key[GENERATION_BYTES + 1 :][:size].decode("latin-1")
-    return RowsChanged(
+    return (
         f"the store's table {table} was changed while it was open: in one range of its keys {found}, with "
-        "another sum; a start makes the image again, of snapshot and journal"
+        "another sum"
     )

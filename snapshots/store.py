@@ -28,7 +28,7 @@ from fencepost.controller.view import ImageHeader
 from fencepost.records.invariant import CorruptData, InvariantViolation, invariant
 from fencepost.snapshots.image import Image
 from fencepost.snapshots.reader import APPLIED, MAP_BYTES, Reader
-from fencepost.snapshots.row_ranges import RowRanges, RowsChanged
+from fencepost.snapshots.row_ranges import RowRanges
 from fencepost.snapshots.rows import (
     TABLES,
     Row,
@@ -58,7 +58,7 @@ from fencepost.snapshots.verified_reader import VerifiedReader
 
 READERS_MAX: Final = 32
 
-STORE_FAILURES: Final = (lmdb.Error, MemoryError, RowsChanged)
+STORE_FAILURES: Final = (lmdb.Error, MemoryError)
 HALTING: Final = (*STORE_FAILURES, CorruptData, OSError)
 """What a node does not survive when its own store raises it: memory and disk may differ from there on."""
 

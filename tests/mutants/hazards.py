@@ -80,7 +80,7 @@ HAZARDS: Final = (
         "apply-swallows",
         "an exception while an entry is applied reaches the driver (H12)",
         "quorum/raft_log.py",
-        "            self._on_committed(index, Term(term), command)\n",
+        "            if self._on_committed(index, Term(term), command):\n                break\n",
         "            try:\n                self._on_committed(index, Term(term), command)\n"
         "            except Exception:\n                return True\n",
         (

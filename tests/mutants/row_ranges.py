@@ -8,6 +8,9 @@ SUMS: Final = "snapshots/row_ranges.py"
 TESTS: Final = "tests/snapshots/test_row_ranges.py::"
 CHANGED: Final = (TESTS + "test_a_row_that_changed_is_not_read",)
 GENERATIONS: Final = "tests/snapshots/test_generations.py::"
+SCRUBBED: Final = "tests/quorum/test_scrubbed_images.py::"
+DECIDES: Final = SCRUBBED + "test_a_leader_decides_nothing_from_a_row_that_changed"
+APPLIES: Final = SCRUBBED + "test_an_entry_that_cannot_be_applied_to_a_row_that_changed_comes_with_a_snapshot"
 READS: Final = "tests/coordinator/test_transaction_reads.py::"
 READ: Final = (TESTS + "test_what_is_read_is_what_was_written",)
 
@@ -127,12 +130,55 @@ ROW_RANGES: Final = (
         ),
     ),
     Mutant(
-        "ranges-changed-rows-are-a-connection's",
-        "a node whose rows changed while it was open ends",
-        "snapshots/store.py",
-        "STORE_FAILURES: Final = (lmdb.Error, MemoryError, RowsChanged)",
-        "STORE_FAILURES: Final = (lmdb.Error, MemoryError)",
-        ("tests/node/test_halts.py::test_a_node_whose_rows_changed_ends_wherever_that_is_seen",),
+        "ranges-found-changed-say-nothing",
+        "a node that finds a row changed has a bad image",
+        "quorum/image_watch.py",
+        "        if not self.is_bad and self._store.ranges.changed:\n",
+        "        if False:\n",
+        (
+            DECIDES + "[by_decision]",
+            SCRUBBED + "test_rows_found_changed_while_others_are_written_make_the_image_bad",
+        ),
+    ),
+    Mutant(
+        "ranges-changed-rows-are-bugs",
+        "a request that reads a changed row goes to another node",
+        "quorum/draft.py",
+        "        if isinstance(error, RowsChanged):\n",
+        "        if False:\n",
+        (DECIDES + "[by_decision]",),
+    ),
+    Mutant(
+        "ranges-entry-passed-over",
+        "an entry that cannot be applied is not counted as applied",
+        "quorum/image_watch.py",
+        "            self.differs(str(error))\n            return\n        version",
+        "            return\n        version",
+        (APPLIES,),
+    ),
+    Mutant(
+        "ranges-entry-counted",
+        "the core does not go on behind an entry that was not applied",
+        "quorum/raft_log.py",
+        "            if self._on_committed(index, Term(term), command):\n                break\n",
+        "            self._on_committed(index, Term(term), command)\n",
+        (APPLIES,),
+    ),
+    Mutant(
+        "ranges-applied-moves",
+        "the applied index stays before an entry that was not applied",
+        "quorum/replica.py",
+        "        except (InvariantViolation, RowsChanged) as error:\n            self._applied = before\n",
+        "        except (InvariantViolation, RowsChanged) as error:\n",
+        (APPLIES,),
+    ),
+    Mutant(
+        "ranges-digest-halts",
+        "a digest that reads a changed row makes the image a bad one",
+        "quorum/image_watch.py",
+        "            self.differs(str(error))\n            return\n        if digest",
+        "            raise\n        if digest",
+        (SCRUBBED + "test_a_digest_is_not_made_of_a_row_that_changed",),
     ),
     Mutant(
         "ranges-of-a-list-not-compared",

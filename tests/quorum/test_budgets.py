@@ -146,10 +146,10 @@ def test_committed_entries_are_applied_for_so_long_at_a_time(three: Rig) -> None
     follower, applied = three[2], three[2].raft._on_committed
     at_once = [0]
 
-    def slow(*what: Any) -> None:
+    def slow(*what: Any) -> bool:
         three.now += 0.6 * APPLY_S_MAX
         at_once[-1] += 1
-        applied(*what)
+        return applied(*what)
 
     follower.raft._on_committed = slow
     three.heartbeat(1)
@@ -206,11 +206,11 @@ def test_what_a_long_turn_has_no_time_for_is_the_next_ones(
         count[0] += 1
         ticks(**how)
 
-    def apply(*what: Any) -> None:
+    def apply(*what: Any) -> bool:
         three.now += 2 * APPLY_S_MAX * (slow == "apply")
         turns["apply"] = count[0]
-        applied(*what)
         leader.raft._on_committed = applied
+        return applied(*what)
 
     def reply(_outcome: Any, _throttle_ms: int) -> None:
         three.now += 2 * APPLY_S_MAX * (slow == "reply")

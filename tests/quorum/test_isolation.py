@@ -24,8 +24,6 @@ from fencepost.records.invariant import CorruptData, InvariantViolation
 from fencepost.records.transaction_log import TransactionStateRecord
 from fencepost.records.types import Term
 from fencepost.snapshots.image import image_digest
-from fencepost.snapshots.row_ranges import RowsChanged
-from fencepost.snapshots.rows import row_key
 from fencepost.wire.limited_log import INTERVAL_S, LINES_MAX, LimitedLog
 from tests.quorum.clients import Silence
 from tests.quorum.conftest import MakeRig
@@ -123,17 +121,6 @@ def test_what_the_own_store_raises_halts(three: Rig, error: Exception) -> None:
     three.ask(1, raises(error))
     with pytest.raises(type(error)):
         three.turn(1)
-
-
-def test_a_row_of_the_own_store_that_changed_halts(make_rig: MakeRig) -> None:
-    one = alone(make_rig)
-    store = one[1].store
-    one.flush(1)
-    at = row_key(store.generation, "transactions", b"torn")
-    store.txn.put(at, b"\x93\x01", db=store.image_db)
-    one.ask(1, lambda view, _now: Decision((), view.get(TRANSACTIONS, "torn")))
-    with pytest.raises(RowsChanged, match="the store's table transactions was changed"):
-        one.turn(1)
 
 
 @pytest.mark.parametrize("error", [*FAILURES, BrokenPipeError("the client is gone")], **by_name)

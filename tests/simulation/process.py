@@ -42,6 +42,7 @@ from fencepost.quorum.peer_clocks import PeerClocks
 from fencepost.quorum.port import Decide, Reply, Task
 from fencepost.quorum.replica import Replica
 from fencepost.records.types import NodeId, Term
+from fencepost.snapshots.row_ranges import RowsChanged
 from fencepost.snapshots.store import STORE_FAILURES
 from fencepost.snapshots.sums import SealBroken
 from tests.simulation.agenda import Agenda
@@ -246,7 +247,7 @@ class Process(Starting):
                 self._ledger.looked_at(self.replica)
                 require_no_failure(self.replica, self.planted, self.node_id in self._ledger.changed)
             self._carry_out(obligations, self._flush_s())
-        except (Killed, OSError, *STORE_FAILURES) as error:
+        except (Killed, OSError, RowsChanged, *STORE_FAILURES) as error:
             if not isinstance(error, Killed) and not self._is_meant(error):
                 raise
             self.kill()

@@ -17,6 +17,7 @@ from fencepost.records.invariant import CorruptData
 from fencepost.records.levels import LEVEL_MAX
 from fencepost.records.types import NodeId
 from fencepost.settings.node_clock import NodeClock
+from fencepost.snapshots.row_ranges import RowsChanged
 from fencepost.snapshots.store import STORE_FAILURES
 from fencepost.snapshots.sums import StoreDamaged
 from tests.simulation.agenda import Agenda
@@ -66,14 +67,14 @@ class Starting:
 
     def bound(self) -> Mapping[NodeId, uuid.UUID]:
         """For the handshake; nothing where the image is found changed: a turn of its own ends it."""
-        with suppress(*STORE_FAILURES), self.disk.sound():
+        with suppress(RowsChanged, *STORE_FAILURES), self.disk.sound():
             return self.replica.electorate.bound() if self.replica is not None else {}
         return {}
 
     @property
     def log_level(self) -> int:
         """For the handshake: what a peer must be able to read."""
-        with suppress(CorruptData, *STORE_FAILURES), self.disk.sound():  # a peer looks
+        with suppress(CorruptData, RowsChanged, *STORE_FAILURES), self.disk.sound():  # a peer looks
             self._level = 0 if self.replica is None else self.replica.log_level
         return self._level
 

@@ -36,7 +36,7 @@ def require_no_failure(replica: Replica, planted: set[str], is_changed: bool) ->
     """What the product isolates (quorum/draft.py) is a bug all the same, but for ``planted`` decisions."""
     proposer, node_id = replica.proposer, replica.config.node_id
     failed = {concern for concern in proposer.violations if concern not in planted}
-    require(not failed, "a decision failed", node=node_id, which=failed)
+    require(not failed or is_changed, "a decision failed", node=node_id, which=failed)
     require(not replica.watch.is_bad or is_changed, "a sound image is taken for a bad one", node=node_id)
     if is_changed and not replica.watch.is_bad:
         reports = replica.watch._reports
@@ -50,10 +50,12 @@ def watch(replica: Replica, ledger: Ledger, at_flush: Callable[[bool], None]) ->
     node_id, store = replica.config.node_id, replica.store
     on_committed, installed, commit = replica.raft._on_committed, replica.installed, store.commit
 
-    def committed(index: LogIndex, term: Term, command: bytes) -> None:
+    def committed(index: LogIndex, term: Term, command: bytes) -> bool:
         before, ids_end = store.image.header, latest(store.image).end
-        on_committed(index, term, command)
-        ledger.applied(node_id, index, term, command, before, ids_end, store)
+        is_refused = on_committed(index, term, command)
+        if not is_refused:
+            ledger.applied(node_id, index, term, command, before, ids_end, store)
+        return is_refused
 
     def seen(*what: Any) -> None:
         installed(*what)
