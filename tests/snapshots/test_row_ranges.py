@@ -22,6 +22,7 @@ from fencepost.snapshots.row_ranges import (
 )
 from fencepost.snapshots.rows import row_key
 from fencepost.snapshots.store import Store
+from fencepost.snapshots.sums import Verdict
 from tests.examples import examples
 from tests.together import table
 
@@ -52,7 +53,7 @@ def write(store: Store, levels: Written) -> None:
 
 def opened(directory: Path) -> Store:
     store = Store.open(directory / "store", sync=False)
-    store.verify_image()
+    assert store.verify_image() is not Verdict.DAMAGED
     return store
 
 
@@ -288,6 +289,7 @@ def test_a_long_row_is_in_a_range_of_its_own(tmp_path: Path, monkeypatch: pytest
         for rows in found:
             assert len(rows) == 1 or sum(len(value) for _, value in rows) <= RANGE_BYTES_MAX
         assert len(found) <= 1 + RANGE_ROWS_MAX * 2 // 3
+        assert list(store.ranges._bytes) == [sum(len(value) for _, value in rows) for rows in found]
         store.close()
         store = opened(tmp_path)
     monkeypatch.setattr(RowRanges, "_read", None)  # it is not read to be written
