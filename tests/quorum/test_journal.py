@@ -13,7 +13,7 @@ from fencepost.records.invariant import InvariantViolation
 from fencepost.records.types import LogIndex, Term
 from fencepost.snapshots.reader import JOURNAL_KEY
 from fencepost.snapshots.store import Store
-from fencepost.snapshots.sums import StoreDamaged
+from fencepost.snapshots.sums import BALLOT, StoreDamaged
 from tests.examples import examples
 
 
@@ -190,6 +190,26 @@ def test_a_slice_is_bounded(store: Store) -> None:
     assert len(journal[2:]) == SLICE_MAX
     assert journal[2:][0][1] == 3
     assert len(journal[-1:]) == 1
+
+
+def test_a_term_that_neither_of_its_places_has_is_damage(store: Store) -> None:
+    Journal(store)
+    for name in ("raft.term", BALLOT):
+        store.meta_put(name, b"\xc1")
+    with pytest.raises(StoreDamaged, match="term and vote cannot be read"):
+        Journal(store)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [(JOURNAL_KEY.pack(3) + b"x", bytes(9)), (JOURNAL_KEY.pack(4), b"x")]
+)
+def test_an_entry_of_another_shape_is_damage_also_without_a_checksum(
+    store: Store, key: bytes, value: bytes
+) -> None:
+    filled(store, 3)
+    store.txn.put(key, value, db=store.journal_db)
+    with pytest.raises(StoreDamaged):
+        Journal(store)
 
 
 # -- compaction and snapshots --------------------------------------------------------------------------------
