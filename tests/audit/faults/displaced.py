@@ -125,7 +125,8 @@ def anothers_data(ground: Ground) -> Planted:
     entry.raw = edited(entry.raw, producer_id=other[0], epoch=other[1])
     theirs = [each for each in log.entries if each.producer[0] == other[0]]
     said = f"{_name(log)}: {was} is of producer {other[0]} epoch {other[1]}"
-    rules = ANY_SEQUENCE | {f"markers.{each}" for each in (*ANY_MARKER, "late")} | {"hanging.orphan"}
+    left = {"hanging.orphan", "fencing.zombie"}  # a zombie's, if its coordinator left that epoch
+    rules = ANY_SEQUENCE | {f"markers.{each}" for each in (*ANY_MARKER, "late")} | left
     return _found(ground, log, entry, said, "sequences", rules, *own, *theirs, *([end] if end else []))
 
 
