@@ -12,6 +12,7 @@ from fencepost.controller.view import View
 from fencepost.quorum.port import Submit
 from fencepost.quorum.replica import Replica
 from fencepost.records.types import NodeId
+from fencepost.snapshots.row_ranges import RowsChanged
 from fencepost.wire.dispatch import Context, Reply, Service, served
 from fencepost.wire.k18_api_versions import SUPPORTED_FEATURES, Features, FinalizedFeature
 from fencepost.wire.k57_update_features import UPDATE_FEATURES
@@ -59,11 +60,22 @@ class FeatureServer:
 
 
 def features_of(image: Callable[[], View]) -> Callable[[], Features]:
-    """What a controller's ApiVersions says. The epoch is the image's version: it rises, as Kafka's does."""
+    """What a controller's ApiVersions says. The epoch is the image's version: it rises, as Kafka's does.
+
+    Of an image in which rows beside them changed on the disk: what was said last.
+    """
+    last: Features | None = None
 
     def said() -> Features:
+        nonlocal last
         view = image()
-        finalized = tuple([FinalizedFeature(*each) for each in features.finalized(view)])
-        return Features(SUPPORTED_FEATURES, finalized, view.header.version)
+        try:
+            finalized = tuple([FinalizedFeature(*each) for each in features.finalized(view)])
+        except RowsChanged:
+            if last is None:
+                raise
+            return last
+        last = Features(SUPPORTED_FEATURES, finalized, view.header.version)
+        return last
 
     return said

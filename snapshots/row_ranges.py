@@ -174,5 +174,5 @@ def _changed(key: bytes, found: str) -> str:
     table = key[GENERATION_BYTES + 1 :][:size].decode("latin-1")
     return (
         f"the store's table {table} was changed while it was open: in one range of its keys {found}, with "
-        "another sum"
+        "another checksum"
     )

@@ -212,4 +212,12 @@ ROW_RANGES: Final = (
         "        invariant(True,",
         (GENERATIONS + "test_a_generation_that_was_not_filled_last_does_not_become_the_image",),
     ),
+    Mutant(
+        "ranges-no-client-connects",
+        "ApiVersions is answered while the image is bad",
+        "node/feature_server.py",
+        "            return last\n        last = ",
+        "            raise\n        last = ",
+        ("tests/node/test_said_features.py::test_features_are_those_said_last_where_rows_changed",),
+    ),
 )

@@ -92,8 +92,9 @@ class Starting:
         return driver
 
     def _is_meant(self, error: BaseException) -> bool:
-        """The simulation's disk raised it, or bytes of its store changed."""
-        return self.disk.caused(error) or self.node_id in self._ledger.changed
+        """Its disk raised it, or took back what was to be flushed; or bytes of its store changed."""
+        was_lost = isinstance(error, RowsChanged) and self.disk.failure is not None
+        return self.disk.caused(error) or was_lost or self.node_id in self._ledger.changed
 
     def note_flush(self, journal: Journal) -> None:
         """Term, vote and entries are on the disk."""
