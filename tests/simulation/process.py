@@ -168,6 +168,7 @@ class Process(Starting):
             close_files(archive)
         if power_loss:
             self.unsynced.lose()
+            self.is_torn = True
             if self._rng.random() < self._weather().lost_names if self._weather().lost_names else False:
                 self.names.lose()
         else:

@@ -44,6 +44,7 @@ class Starting:
     flushed: tuple[uuid.UUID, int, int | None, int] | None = None
     """Directory, term, vote and the journal's last index at its last flush."""
     files_damaged = False  # files beside its store are not what it wrote
+    is_torn = False  # its archive may have lost its end since: without the journal no start makes it again
     wall: NodeClock  # of this life
     log_level_max: int = LEVEL_MAX  # which software runs: another one from the next start on
     log_level_formatted: int = 0
@@ -86,7 +87,7 @@ class Starting:
         require(not self.is_earlier or self.files_damaged, "an earlier store is believed", node=self.node_id)
         if self.is_damaged and driver.replica.watch.is_bad:  # what it said of an image before is back
             self._ledger.changed.add(self.node_id)
-        self.is_damaged = self.is_flipped = self.is_earlier = False
+        self.is_damaged = self.is_flipped = self.is_earlier = self.is_torn = False
         self.note_flush(driver.replica.journal)
         condemn_saved_changes(self._ledger, driver.replica)
         return driver
@@ -129,6 +130,7 @@ class Starting:
             was_changed = self.is_damaged or self.files_damaged or self.node_id in self._ledger.changed
             require(was_changed, "a sound store is taken for a damaged one", node=self.node_id, why=error)
             self._ledger.count("stores_lost")
+            self.files_damaged = self.files_damaged or self.is_torn
             shutil.rmtree(self.directory / "store")
             self.is_earlier = False
             self.earlier.forget()
