@@ -72,7 +72,7 @@ class RowRanges:
         firsts, sums, counts, sizes = list[bytes](), array("Q"), array("q"), array("q")
         while part := list(islice(rows, RANGE_ROWS)):
             if part[-1][0] >= self._end:
-                part = [row for row in part if row[0] < self._end]
+                part, rows = [row for row in part if row[0] < self._end], iter(())
             size = _bytes_of(part)
             for some in (part,) if part and size <= RANGE_BYTES_MAX else _parts(part, RANGE_ROWS):
                 of_some = sum_of_rows(some)

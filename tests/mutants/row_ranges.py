@@ -220,4 +220,12 @@ ROW_RANGES: Final = (
         "            raise\n        last = ",
         ("tests/node/test_said_features.py::test_features_are_those_said_last_where_rows_changed",),
     ),
+    Mutant(
+        "ranges-read-on",
+        "a start reads no row of an installation that did not end",
+        SUMS,
+        ", iter(())\n",
+        ", rows\n",
+        (TESTS + "test_a_start_reads_the_image_s_rows_and_few_of_an_installation_that_did_not_end",),
+    ),
 )

@@ -1,7 +1,8 @@
 """What is read of an open store is what was written there, or nothing is read."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -294,6 +295,34 @@ def test_a_long_row_is_in_a_range_of_its_own(tmp_path: Path, monkeypatch: pytest
         store = opened(tmp_path)
     monkeypatch.setattr(RowRanges, "_read", None)  # it is not read to be written
     long_rows(store, [0], RANGE_BYTES_MAX + 2)
+    store.abandon()
+
+
+class Counting:
+    """Stands for a transaction, and counts the rows that are read in it."""
+
+    def __init__(self, txn: Any) -> None:
+        self._txn = txn
+        self.read = 0
+
+    def cursor(self, db: Any) -> "Counting":
+        self._cursor = self._txn.cursor(db=db)
+        return self
+
+    def set_range(self, key: bytes) -> bool:
+        return bool(self._cursor.set_range(key))
+
+    def iternext(self) -> Iterator[Any]:
+        for row in self._cursor.iternext():
+            self.read += 1
+            yield row
+
+
+def test_a_start_reads_the_image_s_rows_and_few_of_an_installation_that_did_not_end(tmp_path: Path) -> None:
+    store = by_a_start(tmp_path)
+    txn = Counting(store.txn)
+    RowRanges(store.generation).fill(txn, store.image_db)
+    assert txn.read <= ROWS // 2 + RANGE_ROWS_MAX
     store.abandon()
 
 
