@@ -23,6 +23,14 @@ OLDER_SNAPSHOT: Final = (
 
 INTEGRITY: Final = (
     Mutant(
+        "integrity-a-gap-believed",
+        "a journal that lacks an entry is a lost store",
+        "quorum/journal.py",
+        "            if self._entries and index != self._entries[-1][1] + 1:\n",
+        "            if False:\n",
+        ("tests/quorum/test_journal.py::test_a_gap_on_disk_halts_the_start",),
+    ),
+    Mutant(
         "integrity-older-store-believed",
         "a store that is older than its archive is a lost store",
         "quorum/older_store.py",

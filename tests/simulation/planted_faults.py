@@ -35,14 +35,6 @@ PLANTED: Final = (
         STORE,
     ),
     Planted(
-        "a-gap-believed",
-        "a journal that lacks an entry is a lost store",
-        "quorum/journal.py",
-        "            if self._entries and index != self._entries[-1][1] + 1:\n",
-        "            if False:\n",
-        STORE,
-    ),
-    Planted(
         "a-shorter-journal-believed",
         "a journal that lost its last entries is a lost store",
         "quorum/journal.py",
