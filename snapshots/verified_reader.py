@@ -18,6 +18,7 @@ class VerifiedReader(Reader):
 
     def __init__(self, txn: Any, meta_db: Any, image_db: Any, journal_db: Any, ranges: RowRanges) -> None:
         super().__init__(txn, meta_db, image_db, journal_db)
+        self._generation = ranges.generation  # what meta says of it may have changed, too
         self._read = partial(ranges.read, txn, image_db)
 
     def get(self, table: Table[K, V], key: K) -> V | None:

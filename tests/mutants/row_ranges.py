@@ -228,4 +228,12 @@ ROW_RANGES: Final = (
         ", rows\n",
         (TESTS + "test_a_start_reads_the_image_s_rows_and_few_of_an_installation_that_did_not_end",),
     ),
+    Mutant(
+        "ranges-of-the-generation-on-the-disk",
+        "a list is of the generation that the node has in memory",
+        "snapshots/verified_reader.py",
+        "        self._generation = ranges.generation",
+        "        pass",
+        (TESTS + "test_a_verified_reader_finds_its_rows_whatever_meta_says_of_their_generation",),
+    ),
 )

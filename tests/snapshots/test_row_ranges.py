@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -295,6 +296,18 @@ def test_a_long_row_is_in_a_range_of_its_own(tmp_path: Path, monkeypatch: pytest
         store = opened(tmp_path)
     monkeypatch.setattr(RowRanges, "_read", None)  # it is not read to be written
     long_rows(store, [0], RANGE_BYTES_MAX + 2)
+    store.abandon()
+
+
+def test_a_verified_reader_finds_its_rows_whatever_meta_says_of_their_generation(tmp_path: Path) -> None:
+    store = by_a_start(tmp_path)
+    store.flush()
+    store.txn.put(b"generation", msgspec.msgpack.encode(7), db=store.meta_db)  # no word of it: it changed
+    store.txn.commit()
+    store._txn, store.dirty = None, False
+    with store.verified_reader() as view:
+        assert len(list(view.items(FEATURES))) == ROWS // 2
+        assert view.get(FEATURES, name_of(0)) is not None
     store.abandon()
 
 
