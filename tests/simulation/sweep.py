@@ -14,6 +14,7 @@ Outcomes   by structure: "nothing", "by itself" with the events, "by command" wi
 Exit status: 0 all held, 1 not, 2 wrong usage.
 """
 
+import gc
 import os
 import shutil
 import struct
@@ -40,7 +41,7 @@ from tests.simulation.sweep_places import EITHER, UNUSED, places
 from tests.simulation.weather import CALM
 
 WORKERS: Final = 2
-TOGETHER: Final = 40  # cases of one cluster
+TOGETHER: Final = 100  # cases of one cluster
 WARM_UP_S: Final = 8.0
 HEAD_START_S: Final = 0.5
 LOOK_S: Final = 1.5
@@ -173,6 +174,7 @@ class Sweep:
         child = os.fork()
         if child == 0:
             try:
+                gc.disable()  # it lives for seconds
                 os.close(reads)
                 try:
                     outcome = self._played(case, dies)
