@@ -212,7 +212,7 @@ class Proposer:
         self.violated = True
 
     def _propose_control(self, decide: Callable[[View], tuple[ControlRecord, ...]]) -> bool:
-        """Propose what ``decide`` returns. False: it returns nothing, or this node must resign."""
+        """Propose what ``decide`` returns. False: it returns nothing, and what waits can be proposed."""
         try:
             controls = decide(self._store.image)
             if not controls:
@@ -228,7 +228,7 @@ class Proposer:
             self.violations["control"] += 1
             self._log.error("control_record_failed", error=repr(error), exc_info=error, next="resigns")
             self.must_resign = True
-            return False
+            return True  # what waits is refused then, and surely not done
         self._propose(encoded, (LoggedBatch(Log.METADATA, True, controls, len(controls)),), overlay, [])
         return True
 

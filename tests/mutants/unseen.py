@@ -28,6 +28,14 @@ UNSEEN: Final = (
         ("tests/node/test_driver.py::test_of_those_waited_for_the_first_and_the_last_ask_for_a_turn",),
     ),
     Mutant(
+        "unseen-proposing-while-resigning",
+        "behind a control record that cannot be made nothing is proposed",
+        "quorum/proposer.py",
+        "            return True  # what waits is refused then, and surely not done\n",
+        "            return False\n",
+        ("tests/quorum/test_failed_leader_change.py::test_what_waits_behind_one_is_refused",),
+    ),
+    Mutant(
         "unseen-no-tail-of-the-journal",
         "a compacted journal keeps a tail for those who are a little behind",
         "quorum/snapshotter.py",

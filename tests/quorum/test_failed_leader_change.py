@@ -1,4 +1,4 @@
-"""A leader whose LeaderChange cannot be made resigns, and what it proposed before is answered once."""
+"""A leader whose control record cannot be made resigns; what it proposed before is answered once."""
 
 import pytest
 
@@ -20,3 +20,17 @@ def test_a_proposal_of_before_is_answered_once(three: Rig, monkeypatch: pytest.M
     three.connect(1)
     three.settle()
     assert answers.codes == ["NotController"]
+
+
+def test_what_waits_behind_one_is_refused(three: Rig) -> None:
+    """Voters cannot be written: the leader resigns, and what waits was not proposed before, so it is not done."""
+    three.elect(1)
+    three.register(1)
+    last = three.commands(1)[-1]
+    assert three[1].proposer.submit_control(lambda _view: 1 // 0)
+    answers = three.allocate(1)
+    three.turn(1)
+    three.turn(1)
+    assert not three[1].raft.is_leader
+    assert answers.codes == ["NotController"]
+    assert three.commands(1)[-1] == last
