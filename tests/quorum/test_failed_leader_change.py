@@ -23,7 +23,7 @@ def test_a_proposal_of_before_is_answered_once(three: Rig, monkeypatch: pytest.M
 
 
 def test_what_waits_behind_one_is_refused(three: Rig) -> None:
-    """Voters cannot be written: the leader resigns, and what waits was not proposed before, so it is not done."""
+    """Voters cannot be written: its leader resigns, and what waits is not proposed before."""
     three.elect(1)
     three.register(1)
     last = three.commands(1)[-1]
