@@ -114,6 +114,7 @@ def inspect(directory: Path, *, machine_went_down: bool, deleted_before: Offset 
     not_compared = torn_sums(each.path for each in segments) if machine_went_down else None
     for segment in segments:
         segment.close()
+    end = end if damage is None else min(end, damage.offset)
     lost = None if damage is None else _lost(damage, segments)
     restorable = None if damage is None else proven(damage, epochs)
     return Inspected(

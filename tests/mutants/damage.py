@@ -12,6 +12,8 @@ REMEMBERED: Final = (
     "tests/broker/log/test_log_directory.py::"
     "test_what_is_written_after_the_recovery_is_of_this_start_of_the_machine"
 )
+FOREIGN: Final = "tests/broker/log/test_foreign_segments.py::"
+SHRANK: Final = "test_a_full_segment_that_shrank_is_damage_and_repaired_on_demand"
 
 DAMAGE: Final = (
     Mutant(
@@ -105,5 +107,21 @@ DAMAGE: Final = (
         (
             "tests/broker/log/test_damage.py::test_a_log_cut_before_the_offset_it_begins_at_is_empty_from_there_on",
         ),
+    ),
+    Mutant(
+        "damage-of-another-kind-put-back",
+        "only a field that is not as it was written is put back",
+        "broker/log/put_back.py",
+        "        if layout.unpack_from(raw, AT[name])[0] == value:\n",
+        "        if False:\n",
+        (FOREIGN + "test_a_segment_of_another_partition_takes_the_log_offline",),
+    ),
+    Mutant(
+        "damage-before-the-end-that-is-said",
+        "an inspected log ends where its damage is, also if sound batches lie behind",
+        "broker/log/repair.py",
+        "    end = end if damage is None else min(end, damage.offset)\n",
+        "",
+        ("tests/broker/log/test_segment_sums.py::" + SHRANK,),
     ),
 )

@@ -11,7 +11,7 @@ from crc32c import crc32c
 from fencepost.broker.log.checkpoints import PARTITION_FILE
 from fencepost.broker.log.damage import DamagedLog
 from fencepost.broker.log.partition_log import PartitionLog
-from fencepost.broker.log.repair import inspect
+from fencepost.broker.log.repair import cut, inspect
 from fencepost.broker.log.segment import SUFFIXES
 from fencepost.broker.log.segment_sums import save_sums
 from fencepost.broker.log.swaps import SWAP, write_swap_sums
@@ -73,9 +73,14 @@ def test_a_segment_of_another_partition_takes_the_log_offline(
     with pytest.raises(DamagedLog, match="another partition's") as found:
         opened(log.directory)
     assert found.value.damage.segment == segment
-    damage = inspect(log.directory, machine_went_down=False).damage
-    assert damage is not None
-    assert (damage.segment, damage.position) == (segment, 0)
+    seen = inspect(log.directory, machine_went_down=False)
+    assert seen.damage is not None
+    assert (seen.damage.segment, seen.damage.position) == (segment, 0)
+    assert (seen.restorable, seen.end) == (None, int(segment.stem)), "no field of it changed"
+    cut(seen.damage)
+    log = opened(log.directory)
+    assert (log.end, log.repairs) == (int(segment.stem), ())
+    log._let_go()
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,7 @@ def test_a_full_segment_that_shrank_is_damage_and_repaired_on_demand(
             opened(copy)
         found = inspect(copy, machine_went_down=False)
         assert found.damage is not None
+        assert found.end == found.damage.offset, "what is behind it is not sound before it"
         cut(found.damage)
         assert inspect(copy, machine_went_down=False).changed is None, "what was cut is not missed"
         mended = opened(copy, LogConfig(verification=False))
