@@ -32,7 +32,7 @@ from fencepost.records.batch_layout import (
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset
 from fencepost.records.whole_batches import first_whole, whole_from
-from fencepost.snapshots.checksums import load_sums
+from fencepost.snapshots.checksums import is_as_summed, load_sums
 
 _BASE_OFFSET: Final = field("base_offset")
 _CRC: Final = fields_of("crc")
@@ -98,12 +98,13 @@ def damage_at(
 
 
 def too_short(segment: Segment, following: Offset) -> Damage | None:
-    """A full segment has fewer bytes than were on the disk once, and ends before the next one begins.
+    """A full segment is shorter than it was on the disk, or another one, and ends before the next one begins.
 
     Sums alone prove nothing: an earlier version, which does not know of them, may have cut and filled it.
     """
-    summed = load_sums(segment.path).batches.size
-    if segment.size >= summed:
+    summed = load_sums(segment.path).batches
+    last = _end_of(segment)
+    if segment.size >= summed.size and last is not None and last >= following:
         return None
     position, end = 0, segment.base
     try:
@@ -113,7 +114,13 @@ def too_short(segment: Segment, following: Offset) -> Damage | None:
         pass  # it ends inside a batch
     if end >= following and position == segment.size:
         return None
-    reason = f"the segment has {segment.size} bytes, and {summed} bytes of it were on the disk"
+    if segment.size < summed.size:
+        reason = f"the segment has {segment.size} bytes, and {summed.size} bytes of it were on the disk"
+    elif position == segment.size and not is_as_summed(segment.path, summed):
+        gap = f"no segment has offsets {end} to {following - 1}"
+        reason = f"{gap}, and the one before them has other bytes than were written"
+    else:
+        return None
     return Damage(segment.path, position, segment.size, end, reason)
 
 

@@ -121,12 +121,12 @@ def make_log(directory: Path, topic_id: UUID | None, start: Offset) -> UUID | No
 
 
 def lost_segment(directory: Path) -> Damage | None:
-    """The first segment behind the last one of which only an index is there, where no snapshot says more."""
+    """The first segment of which only indexes are there; None, too, if all are gone, but for a snapshot."""
     bases = {path.stem for path in directory.glob("*.log")}
     if not bases and snapshots_in(directory):
         return None
     indexes = (path.stem for suffix in SUFFIXES[1:] for path in directory.glob(f"*{suffix}"))
-    lost = min((stem for stem in indexes if stem > max(bases, default="")), default=None)
+    lost = min((stem for stem in indexes if stem not in bases), default=None)
     if lost is None:
         return None
     reason = "its indexes are there, its batches are not"

@@ -164,10 +164,12 @@ def _begin_again(directory: Path, start: Offset) -> None:
 def _of_files(
     directory: Path, segments: list[Segment], found: Damage | None, *, machine_went_down: bool
 ) -> Damage | None:
-    """``found`` in the batches, or the first segment that is another's, too short or gone. Raises OSError."""
+    """``found`` in the batches, or the first segment that is another's, gone or too short. Raises OSError."""
     foreign = foreign_segment(segments, _owner(directory))
-    if foreign is not None and (found is None or foreign.offset <= found.offset):
-        return foreign
+    lost = None if machine_went_down else lost_segment(directory)
+    for each in (foreign, lost):
+        if each is not None and (found is None or each.offset <= found.offset):
+            return each
     if found is None:
         shorter = (too_short(segment, following.base) for segment, following in pairwise(segments))
         found = next((each for each in shorter if each is not None), None)
@@ -177,7 +179,7 @@ def _of_files(
     if not segments and epochs.load() and epochs.begins:
         path = directory / f"{LOG_START:020d}.log"
         return Damage(path, 0, 0, LOG_START, "the segments are gone")
-    return lost_segment(directory)
+    return None
 
 
 def _changed(directory: Path, segments: list[Segment], known: "_Known", *, is_damaged: bool) -> str | None:

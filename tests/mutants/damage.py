@@ -13,7 +13,11 @@ REMEMBERED: Final = (
     "test_what_is_written_after_the_recovery_is_of_this_start_of_the_machine"
 )
 FOREIGN: Final = "tests/broker/log/test_foreign_segments.py::"
+LOST: Final = "tests/broker/log/test_lost_begin.py::"
 SHRANK: Final = "test_a_full_segment_that_shrank_is_damage_and_repaired_on_demand"
+OLDER: Final = (
+    "tests/broker/log/test_older_segments.py::test_a_segment_from_before_a_pass_that_is_back_is_damage"
+)
 
 DAMAGE: Final = (
     Mutant(
@@ -123,5 +127,29 @@ DAMAGE: Final = (
         "    end = end if damage is None else min(end, damage.offset)\n",
         "",
         ("tests/broker/log/test_segment_sums.py::" + SHRANK,),
+    ),
+    Mutant(
+        "damage-of-lost-batches-passed",
+        "batches that are gone beside their indexes are damage, also between two segments",
+        "broker/log/recovery.py",
+        "if stem not in bases)",
+        "if stem > max(bases, default=''))",
+        (LOST + "test_batches_alone_that_are_lost_are_damage_wherever_they_were",),
+    ),
+    Mutant(
+        "damage-of-an-older-segment-passed",
+        "an older segment in the place of a cleaner's, and offsets that none has behind it, are damage",
+        "broker/log/damage.py",
+        "    elif position == segment.size and not is_as_summed(segment.path, summed):\n",
+        "    elif False:\n",
+        (OLDER,),
+    ),
+    Mutant(
+        "damage-of-an-older-segment-by-its-index",
+        "the index that is left of the newer segment does not hide it",
+        "broker/log/damage.py",
+        "last is not None and last >= following",
+        "(last is None or last >= following)",
+        (OLDER,),
     ),
 )

@@ -103,5 +103,27 @@ def test_a_log_whose_segments_are_all_gone_is_not_an_empty_one(tmp_path: Path, w
     assert (log.end, log.repairs) == (0, ())
 
 
+@pytest.mark.parametrize("number", [0, 1, -2, -1])
+def test_batches_alone_that_are_lost_are_damage_wherever_they_were(tmp_path: Path, number: int) -> None:
+    """A segment that is deleted loses its indexes first, so no killed process leaves them alone."""
+    log = a_log(tmp_path)
+    log.close()
+    paths = segments(log.directory)
+    lost = paths[number]
+    lost.unlink()
+    with pytest.raises(DamagedLog, match="its indexes are there, its batches are not") as raised:
+        opened(log.directory, RETAINED)
+    found = inspect(log.directory, machine_went_down=False)
+    assert found.damage is not None
+    base = int(lost.stem)
+    assert raised.value.damage == found.damage
+    assert (found.damage.segment, found.damage.offset, found.end) == (lost, base, base)
+    assert all(path.exists() for path in paths if path != lost), "nothing is cut without a word"
+    cut(found.damage)
+    log = opened(log.directory, RETAINED)
+    assert log.end == base
+    log.close()
+
+
 def everything_from(log: PartitionLog) -> tuple[object, ...]:
     return (log.start, log.end, log.read(log.start, 1_000_000, log.end), log.epoch_at(log.start))
