@@ -75,6 +75,8 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
         if found[0] < 0:
             raise StoreDamaged("term and vote cannot be read")
         copy = ballot_copy(kept)
+        if copy is None:
+            self._require_ballot()
         if kept is None or copy != (term, vote):
             self._put_ballot(*found)
         if kept is not None and copy is None:
@@ -83,6 +85,17 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
             by_earlier = found == (term, vote) and not is_always_sealed(self._store.image)
             self._store.mended += () if by_earlier else ("raft.term, raft.vote",)
         return found
+
+    def _require_ballot(self) -> None:
+        """Term and vote, of which no copy is left, are there: what they were is forgotten else.
+
+        Every version writes both together; earlier ones none where a snapshot was restored. Raises
+        StoreDamaged.
+        """
+        there = [name for name in ("raft.term", "raft.vote") if self._store.meta_get(name) is not None]
+        were_written = self._entries[-1][2] > 0 and is_always_sealed(self._store.image)
+        if len(there) == 1 or (not there and were_written):
+            raise StoreDamaged("term or vote is gone, and so is the copy of them")
 
     def _put_ballot(self, term: int, vote: int | None) -> None:
         self._store.meta_put("raft.term", msgspec.msgpack.encode(term))

@@ -15,6 +15,7 @@ JOURNAL_SUMS: Final = (
     "tests/quorum/test_integrity.py::test_a_checksum_with_another_key_or_that_is_gone_is_a_lost_store",
 )
 SUMS: Final = "tests/snapshots/test_archive_sums.py::"
+VOTES: Final = "tests/quorum/test_journal.py::"
 RECEIVED: Final = "tests/quorum/test_received_snapshots.py::"
 DAMAGE: Final = "tests/quorum/test_archive_damage.py::"
 NAMED: Final = ("tests/quorum/test_integrity.py::test_what_of_meta_changed_is_named",)
@@ -219,6 +220,30 @@ PAGES: Final = (
         ' += () if by_earlier else ("raft.term, raft.vote",)',
         " += ()",
         NAMED,
+    ),
+    Mutant(
+        "meta-vote-that-is-gone",
+        "a vote that is gone with its copy is a lost store",
+        "quorum/journal.py",
+        "        if len(there) == 1 or (not there and were_written):\n",
+        "        if not there and were_written:\n",
+        (VOTES + "test_a_vote_that_is_gone_with_its_copy_is_a_lost_store",),
+    ),
+    Mutant(
+        "meta-term-that-is-gone",
+        "a term that is gone with its copies is a lost store",
+        "quorum/journal.py",
+        "        if len(there) == 1 or (not there and were_written):\n",
+        "        if len(there) == 1:\n",
+        (VOTES + "test_a_vote_that_is_gone_with_its_copy_is_a_lost_store",),
+    ),
+    Mutant(
+        "meta-vote-of-a-restored-journal",
+        "an earlier version's restored journal begins before its node has a term",
+        "quorum/journal.py",
+        "        if len(there) == 1 or (not there and were_written):\n",
+        "        if len(there) < 2:\n",
+        (VOTES + "test_a_snapshot_that_an_earlier_version_restored_has_no_vote_yet",),
     ),
     Mutant(
         "meta-snapshot-of-any-header",

@@ -8,8 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fencepost.controller.features import FEATURES, FeatureLevel
+from fencepost.controller.levels import LOG_LEVEL
 from fencepost.quorum.journal import NO_OP, SLICE_MAX, Journal
 from fencepost.records.invariant import InvariantViolation
+from fencepost.records.levels import SEALED_IMAGES
 from fencepost.records.types import LogIndex, Term
 from fencepost.snapshots.reader import JOURNAL_KEY
 from fencepost.snapshots.store import Store
@@ -198,6 +201,34 @@ def test_a_term_that_neither_of_its_places_has_is_damage(store: Store) -> None:
         store.meta_put(name, b"\xc1")
     with pytest.raises(StoreDamaged, match="term and vote cannot be read"):
         Journal(store)
+
+
+@pytest.mark.parametrize("gone", [("raft.vote",), ("raft.term",), ("raft.term", "raft.vote")], ids=" ".join)
+@pytest.mark.parametrize("copy", [None, b"\xc1"], ids=["no-copy", "broken-copy"])
+def test_a_vote_that_is_gone_with_its_copy_is_a_lost_store(
+    store: Store, gone: tuple[str, ...], copy: bytes | None
+) -> None:
+    """What this node may have voted in that term is forgotten. With its copy it is put right."""
+    store.image.put(FEATURES, LOG_LEVEL, FeatureLevel(SEALED_IMAGES))
+    journal = filled(store, 3)
+    journal.setCurrentTerm(1, 2)
+    for name in gone:
+        store.meta_delete(name)
+    assert Journal(store).getVotedForNodeId() == 2
+    for name in gone:
+        store.meta_delete(name)
+    store.meta_delete(BALLOT)
+    if copy is not None:
+        store.meta_put(BALLOT, copy)
+    with pytest.raises(StoreDamaged, match="term or vote is gone, and so is the copy"):
+        Journal(store)
+
+
+def test_a_snapshot_that_an_earlier_version_restored_has_no_vote_yet(store: Store) -> None:
+    Journal(store).reset(LogIndex(6), Term(3))
+    for name in ("raft.term", "raft.vote", BALLOT):
+        store.meta_delete(name)
+    assert Journal(store).getVotedForNodeId() is None
 
 
 @pytest.mark.parametrize(
