@@ -1,12 +1,15 @@
 """The commands that end an open transaction, as they are typed: Kafka's and ours."""
 
 import shlex
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from fencepost.records.open_transactions import Coordinated, Holding, OpenTransaction
 
 KAFKA, OURS = "kafka-transactions.sh", "fencepost"
 SERVER_UNKNOWN: Final = "HOST:PORT"
+Options = Mapping[str, object]
+"""Values by the names of options, in the order in which they are typed."""
 
 
 class Cluster(NamedTuple):
@@ -26,23 +29,21 @@ def commands_for(
 ) -> dict[str, str]:
     """By the tool. Empty: no command may end it. A decided one is never aborted: it has its outcome."""
     if holding is Holding.HANGING:
-        where = (
-            "--topic",
-            opened.topic,
-            "--partition",
-            opened.partition,
-            "--start-offset",
-            opened.start_offset,
-        )
-        return {KAFKA: _kafka(cluster, "abort", *where), OURS: _ours(cluster, "abort", *where)}
+        where = {
+            "--topic": opened.topic,
+            "--partition": opened.partition,
+            "--start-offset": opened.start_offset,
+        }
+        return {KAFKA: _kafka(cluster, "abort", where), OURS: _ours(cluster, "abort", where)}
     if owner is None:
         return {}
     name = owner.transactional_id
-    ours = _ours(cluster, "force-terminate", "--transactional-id", name)
+    ours = _ours(cluster, "force-terminate", {"--transactional-id": name})
     if holding is Holding.ENDING:
         return {OURS: ours} if is_wedged else {}
     if holding in (Holding.ONGOING, Holding.TWO_PHASE):
-        return {KAFKA: _kafka(cluster, "forceTerminateTransaction", "--transactionalId", name), OURS: ours}
+        kafka = _kafka(cluster, "forceTerminateTransaction", {"--transactionalId": name})
+        return {KAFKA: kafka, OURS: ours}
     return {}
 
 
@@ -63,15 +64,25 @@ def _quoted(word: str) -> str:
     return f"$'{inner}'"
 
 
-def _joined(words: list[str]) -> str:
-    return " ".join(map(_quoted, words))
+def option(name: str, value: object) -> str:
+    """An option and its value, for a shell.
+
+    Kafka's tools take a value that has a dash first behind ``=`` alone: "expected one argument" else.
+    """
+    text = str(value)
+    return _quoted(f"{name}={text}") if text.startswith("-") else f"{name} {_quoted(text)}"
 
 
-def _kafka(cluster: Cluster, verb: str, *words: object) -> str:
-    return _joined([KAFKA, "--bootstrap-server", cluster.bootstrap, verb, *map(str, words)])
+def _kafka(cluster: Cluster, verb: str, options: Options) -> str:
+    return " ".join([KAFKA, option("--bootstrap-server", cluster.bootstrap), verb, *_options(options)])
 
 
-def _ours(cluster: Cluster, verb: str, *words: object) -> str:
-    config = () if cluster.config is None else ("--command-config", cluster.config)
-    command = [OURS, "transactions", verb, "--bootstrap-server", cluster.bootstrap, *config]
-    return _joined([*command, *map(str, words)])
+def _ours(cluster: Cluster, verb: str, options: Options) -> str:
+    reached = {"--bootstrap-server": cluster.bootstrap}
+    if cluster.config is not None:
+        reached["--command-config"] = cluster.config
+    return " ".join([OURS, "transactions", verb, *_options(reached), *_options(options)])
+
+
+def _options(options: Options) -> list[str]:
+    return [option(name, value) for name, value in options.items()]

@@ -1,10 +1,9 @@
 """What ``explain`` says: a document, and the same as sentences. docs/explain.md describes the fields."""
 
-import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from fencepost.cli.explain_commands import KAFKA, Cluster, commands_for
+from fencepost.cli.explain_commands import KAFKA, SERVER_UNKNOWN, Cluster, commands_for, option
 from fencepost.cli.output import ago, when
 from fencepost.cli.transaction_output import fence_line, fence_row
 from fencepost.client.explain import Explained, Held, PartitionHeld
@@ -172,9 +171,10 @@ def sentences(found: dict[str, Any]) -> Iterator[str]:
         yield f"{each['TransactionalId']}, {fence_line(each, found['AtMs'])}."
     yield from _unanswered_lines(found["Unanswered"])
     if DIRECTORIES in found and any(_hangs(each) for each in found["Partitions"]):
+        named = option(f"--{found['Kind']}", found["Name"])
         yield (
             "These are files: before a command ends anything, let the cluster confirm it: fencepost explain "
-            f"--{found['Kind']} {shlex.quote(found['Name'])} --bootstrap-server HOST:PORT"
+            f"{named} --bootstrap-server {SERVER_UNKNOWN}"
         )
 
 

@@ -149,16 +149,22 @@ def test_the_commands_that_end_it(
         pytest.param("x'\nrm -rf ~ #", id="a-line-of-its-own"),
         pytest.param("\u202eevil\\", id="text-that-turns-around"),
         pytest.param("$(touch x) `y` ü", id="what-a-shell-would-do"),
+        pytest.param("--help\n", id="what-looks-like-an-option"),
     ],
 )
 def test_a_clients_word_is_one_word_of_the_command(name: str) -> None:
     owner = dataclasses.replace(OWNER, transactional_id=name)
     found = commands_for(OPENED, Holding.ONGOING, owner, CLUSTER, is_wedged=False)
-    for printed in found.values():
+    hanging = explained(Holding.HANGING, owner)
+    *_, last = sentences(document("transactional-id", name, {"Directories": ["/logs"]}, hanging, CLUSTER, 0))
+    again = last.partition("confirm it: ")[2].removesuffix(" --bootstrap-server HOST:PORT")
+    for printed in (*found.values(), printable(again)):
         assert printed.isprintable()
         script = f"set -- {printed}; printf '%s' \"${{!#}}\""
         said = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
-        assert said.stdout == name
+        assert (said.stdout.partition("=")[2] if name.startswith("-") else said.stdout) == name
+    hung = commands_for(OPENED._replace(topic="-t"), Holding.HANGING, None, CLUSTER, is_wedged=False)
+    assert all(" --topic=-t --partition 3 " in each for each in hung.values())
     assert printable(f"{name}\n").isprintable()
 
 

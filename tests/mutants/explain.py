@@ -129,4 +129,12 @@ EXPLAIN: Final = (
         "    if True:\n",
         (COMMAND + "test_a_clients_word_is_one_word_of_the_command",),
     ),
+    Mutant(
+        "explain-dash-first",
+        "a client's word that looks like an option is the value of one",
+        "cli/explain_commands.py",
+        ' if text.startswith("-") else ',
+        " if False else ",
+        (COMMAND + "test_a_clients_word_is_one_word_of_the_command",),
+    ),
 )
