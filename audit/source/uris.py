@@ -64,7 +64,9 @@ def local_path(path: str) -> str | None:
     if not rest.startswith("//"):
         return unquote(rest)
     host, _, inner = rest[2:].partition("/")
-    if host.lower() not in _HERE and unquote(host) not in _names:
+    if unquote(host) in _names:
+        return f"/{inner}"  # as ``named`` and what lists directories write it
+    if host.lower() not in _HERE:
         raise OSError(f"{path} is a file of the machine {host}")
     return unquote(f"/{inner}")
 
@@ -76,8 +78,8 @@ def name_this_machine(machine: str) -> None:
 
 
 def named(path: str, machine: str) -> str:
-    """``path`` of this machine as others shall call it: ``file://MACHINE/...``; as it is, if it names no
-    machine.
+    """``path`` of this machine as others shall call it: behind ``file://MACHINE`` as it is, so that names of
+    files may be added to it; the path alone, if it names no machine.
     """
     return f"file://{quote(machine)}{path}" if machine else path
 

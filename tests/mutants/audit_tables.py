@@ -221,4 +221,12 @@ AUDIT_TABLES: Final = (
         "",
         (SOURCE + "test_sparing.py::test_never_faster_than_the_rate",),
     ),
+    Mutant(
+        "another-machines-paths-unquoted",
+        "a path that goes into rows with its machine's name is opened as it was given",
+        "audit/source/uris.py",
+        '        return f"/{inner}"  # as',
+        '        return unquote(f"/{inner}")  # as',
+        (SOURCE + "test_uris.py::test_a_machine_has_a_name_for_itself",),
+    ),
 )

@@ -179,6 +179,8 @@ def test_a_machine_has_a_name_for_itself() -> None:
         local_path(path)
     name_this_machine("broker one.example")
     assert local_path(path) == "/var/lib/kafka"
+    for each in ("/var/100%/p%20q", "/a b#c?d"):
+        assert local_path(f"{named(each, 'broker one.example')}/x%41y-0") == f"{each}/x%41y-0"
     assert named("/x", "") == "/x"
     assert scheme_of(path) == "file"
 
