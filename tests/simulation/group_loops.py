@@ -180,7 +180,7 @@ class GroupLoops(GroupSimulation):
         while any(self.facts.last_value(each) <= before[each] for each in range(PARTITIONS)):
             if self.agenda.now >= deadline:
                 raise Violation(f"no commits in {HEAL_S} s after the faults ended: {before}")
-            self._run_until(self.agenda.now + 0.5)
+            self._wait()
 
     def _activated(self, process: Process, now_ms: int) -> None:
         """The first leader also makes the topic."""

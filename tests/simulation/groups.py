@@ -128,7 +128,7 @@ class Readers(Simulation):
         while not self._is_stable():
             if self.agenda.now >= deadline:
                 raise Violation(f"not stable {HEAL_S} s after the faults ended: {self._members()}")
-            self._run_until(self.agenda.now + 0.5)
+            self._wait()
 
     def _is_stable(self) -> bool:
         instances = [seat.current for seat in self.seats.values()]

@@ -143,7 +143,7 @@ class LevelSimulation(Simulation):
     def _demand_the_level(self) -> None:
         deadline = self.agenda.now + RAISE_S
         while self._in_force() != set(self.processes) and self.agenda.now < deadline:
-            self._run_until(self.agenda.now + 0.5)
+            self._wait()
         if self._in_force() != set(self.processes):
             raise Violation(f"the level is not raised on every node in {RAISE_S} s: {self._standing()}")
 

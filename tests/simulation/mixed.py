@@ -79,7 +79,7 @@ class WithTopics(Simulation):
         while any(each.looks == was for each, was in zip(self.operators_of_settings, before, strict=True)):
             if self.agenda.now >= deadline:
                 raise Violation(f"settings cannot be read: {self._standing()}")
-            self._run_until(self.agenda.now + 0.5)
+            self._wait()
 
 
 class BadNode(WithTopics):
@@ -137,7 +137,7 @@ class BadNode(WithTopics):
         while any(client.successes <= was + 5 for client, was in zip(self.clients, before, strict=True)):
             if self.agenda.now >= deadline:
                 raise Violation(f"the peers of a bad node do not serve: {self._standing()}")
-            self._run_until(self.agenda.now + 0.5)
+            self._wait()
 
 
 class MixedVoter(Coordinator, GroupVoter):

@@ -275,7 +275,7 @@ class OffsetSimulation(Simulation):
         while any(each.commits < was + 3 for each, was in zip(self.loops, before, strict=True)):
             if self.agenda.now >= deadline:
                 raise Violation(f"no commits in {HEAL_S} s: {[each.commits for each in self.loops]}")
-            self._run_until(self.agenda.now + 0.5)
+            self._wait()
 
     def _activated(self, process: Process, now_ms: int) -> None:
         """The first leader also makes the topic."""

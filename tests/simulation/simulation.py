@@ -98,6 +98,7 @@ class Simulation:
     client_type: type[Client] = Client
     watches_calls = False  # of files and tables, whatever the weather is
     all_limits = False  # those of MORE_LIMITS are random, too
+    look_again_s = 0.5  # between two looks at whether what is waited for is there
 
     def __init__(
         self,
@@ -236,6 +237,9 @@ class Simulation:
                 self._judge()
         agenda.now = deadline
 
+    def _wait(self) -> None:
+        self._run_until(self.agenda.now + self.look_again_s)
+
     def _judge(self) -> None:
         ledger = self.ledger
         ledger.absorb()
@@ -267,7 +271,7 @@ class Simulation:
         began = self.agenda.now
         deadline = began + HEAL_S
         while self.agenda.now < deadline:
-            self._run_until(self.agenda.now + 0.5)
+            self._wait()
             served = all(client.successes > was + 3 for client, was in zip(self.clients, before, strict=True))
             if served and self._settled() and not self._unanswered(began):
                 break

@@ -111,7 +111,9 @@ class _Flipped(NamedTuple):
 
 
 class Swept(WithTransactions):
-    """Keeps all lines of its trace."""
+    """Keeps all lines of its trace, and waits no longer than it must."""
+
+    look_again_s = 0.1
 
     def __init__(self, seed: int) -> None:
         self.lines: list[str] = []
@@ -206,6 +208,7 @@ class Sweep:
                 process.start()
             sim.run(HEAD_START_S)
             _start_all(sim)
+            sim.run(LOOK_S)
         else:
             _start_all(sim)
             victim = self._running(case)
@@ -217,8 +220,8 @@ class Sweep:
             self._demand_service()
             victim.kill()
             sim.ledger.changed.add(victim.node_id)  # an image that was restored leaves the old pages
+            sim.run(HEAD_START_S)
         is_there = flipped.is_of_store and (case.state == "dead" or flipped.is_reached())
-        sim.run(LOOK_S)
         sim.heal()
         sim.demand_all()
         scrubbed = list(scrubbed_in(victim.directory))
@@ -238,7 +241,7 @@ class Sweep:
         deadline = sim.agenda.now + HEAL_S
         while not sim._settled():
             require(sim.agenda.now < deadline, "the cluster does not settle")
-            sim.run(HEAD_START_S)
+            sim.run(sim.look_again_s)
         return next(each for each in sim.processes.values() if _leads(each) is (case.role == "leader"))
 
     def _demand_service(self) -> None:
@@ -248,7 +251,7 @@ class Sweep:
         while any(each.successes <= was for each, was in zip(sim.clients, before, strict=True)):
             if sim.agenda.now >= deadline:
                 raise Violation(f"the majority does not serve: {sim._standing()}")
-            sim.run(HEAD_START_S)
+            sim.run(sim.look_again_s)
 
 
 def _judged(

@@ -192,7 +192,7 @@ class TransactionSimulation(Simulation):
         before = [producer.commits for producer in self.producers]
         deadline = self.agenda.now + HEAL_S
         while self.agenda.now < deadline:
-            self._run_until(self.agenda.now + 0.5)
+            self._wait()
             if all(p.commits > was + 2 for p, was in zip(self.producers, before, strict=True)):
                 break
         else:
@@ -200,7 +200,7 @@ class TransactionSimulation(Simulation):
             raise Violation(f"no commits in {HEAL_S} s after the faults ended: {told}; {self._standing()}")
         self.world.closing = True
         while self.agenda.now < deadline + HEAL_S and not self._all_ended():
-            self._run_until(self.agenda.now + 0.5)
+            self._wait()
         require(self._all_ended(), "I7: a transaction never ends", standing=self._open())
         self._what_is_read_is_right()
 

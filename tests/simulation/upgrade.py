@@ -226,7 +226,7 @@ class UpgradeSimulation(Simulation):
         deadline = self.agenda.now + FINISH_S
         phases: set[Phase | None] = set()
         while self.agenda.now < deadline and phases != {Phase.FINALIZED}:
-            self._run_until(self.agenda.now + 0.5)
+            self._wait()
             if self.agenda.now >= deadline - FINISH_S / 2:
                 for writer in self.writers:  # fence says that others were faster: what an operator can do
                     writer.calm_down()
