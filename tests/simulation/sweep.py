@@ -45,6 +45,7 @@ TOGETHER: Final = 100  # cases of one cluster
 WARM_UP_S: Final = 8.0
 HEAD_START_S: Final = 0.5
 LOOK_S: Final = 1.5
+AROUND: Final = 8  # bytes before and behind one
 ROLES: Final = ("leader", "follower")
 STATES: Final = ("dead", "running")
 STORE: Final = "store/data.mdb"
@@ -80,11 +81,11 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class _Flipped(NamedTuple):
-    """A byte of a file, as it became."""
+    """A byte of a file, and those around it, as they became: by itself it may come again by chance."""
 
     path: Path
     at: int
-    byte: int
+    around: bytes
 
     @property
     def is_of_store(self) -> bool:
@@ -93,8 +94,8 @@ class _Flipped(NamedTuple):
     def is_there(self) -> bool:
         """Still."""
         try:
-            return self.path.read_bytes()[self.at] == self.byte
-        except (OSError, IndexError):
+            return _around(self.path, self.at) == self.around
+        except OSError:
             return False
 
     def is_reached(self) -> bool:
@@ -290,7 +291,11 @@ def _flip(victim: Process, case: Case) -> _Flipped:
         victim.is_damaged = victim.is_flipped = case.state == "dead"
     else:
         victim.files_damaged = True
-    return _Flipped(path, place.at, byte)
+    return _Flipped(path, place.at, _around(path, place.at))
+
+
+def _around(path: Path, at: int) -> bytes:
+    return path.read_bytes()[max(0, at - AROUND) : at + AROUND]
 
 
 def _events(lines: list[str], victim: Process) -> Iterator[str]:
