@@ -29,6 +29,7 @@ from fencepost.broker.log.producer_snapshot import decode_producers, snapshot_pa
 from fencepost.broker.log.producer_state import Producer, ProducerStates
 from fencepost.broker.log.read_ahead import ReadAhead
 from fencepost.broker.log.segment import SUFFIXES, Segment, header_placed
+from fencepost.broker.log.sound_snapshot import from_offset, read_sound
 from fencepost.broker.log.swaps import finish_swaps
 from fencepost.broker.log.unchecked import header_in_place, mark_unchecked
 from fencepost.records.batch import BatchHeader, decode_batch
@@ -144,7 +145,7 @@ def _open_segments(log: Recovered) -> None:
         log.segments = [Segment.create(log.directory, point)]
     broken = _first_senseless(log, point)
     read_from = point
-    held = _from(log.segments, point)[0]
+    held = from_offset(log.segments, point)[0]
     is_changed = held.base < point and segment_sums.are_batches_changed(held.path)
     if is_changed:
         log.repairs.append(f"{held.path.stem}: read again, its batches are not as they were summed")
@@ -152,7 +153,7 @@ def _open_segments(log: Recovered) -> None:
     if broken is not None:
         read_from, older = _snapshot_before(log, broken)
         log.states.restore(older)
-        remade = [segment for segment in _from(log.segments, read_from) if segment.base < point]
+        remade = [segment for segment in from_offset(log.segments, read_from) if segment.base < point]
         for segment in remade:
             segment_sums.begin_indexes(segment.path)
         _read_again(log, read_from, point)
@@ -166,7 +167,7 @@ def _open_segments(log: Recovered) -> None:
     log.end = _read_again(log, point, None)
     log.durable_end = point
     mark_unchecked(log.segments, point, read_from)
-    for segment in _from(log.segments, point):
+    for segment in from_offset(log.segments, point):
         if segment_sums.changed_index(segment.path, checksums.load_sums(segment.path)):
             segment_sums.end_indexes(segment.path, segment.extent().sums)  # a lost snapshot summed more
     for path in log.broken_snapshots:  # last: until then its name says up to where the log was on the disk
@@ -183,11 +184,6 @@ def _check_epochs(log: Recovered, point: Offset) -> None:
     if found is not None:
         segment, placed, reason, _ = found
         raise _damaged(log, _damage(segment.path, placed.position, placed.base_offset, reason))
-
-
-def _from(segments: list[Segment], offset: Offset) -> list[Segment]:
-    """The segment that has ``offset``, and those behind it."""
-    return segments[max((n for n, each in enumerate(segments) if each.base <= offset), default=0) :]
 
 
 def _damaged(log: Recovered, damage: Damage) -> DamagedLog:
@@ -226,12 +222,7 @@ def _newest_snapshot(log: Recovered) -> tuple[Offset, _Table]:
         offset = log.snapshots[-1]
         path = snapshot_path(log.directory, offset)
         try:
-            raw = path.read_bytes()
-            if segment_sums.is_other_snapshot(
-                [each.path for each in _from(log.segments, offset)], offset, raw
-            ):
-                raise CorruptData("other producers than were written last, by the last segment's checksums")
-            table = decode_producers(raw)
+            table = read_sound(log.directory, offset, from_offset(log.segments, offset))
         except CorruptData as error:
             log.broken_snapshots.append(path)
             log.snapshots.remove(offset)
@@ -296,7 +287,7 @@ def _read_again(log: Recovered, first: Offset, end: Offset | None) -> Offset:
     Returns  where it came to: ``end`` or the log's end. Raises DamagedLog.
     """
     expected, durable_end = first, log.flushed_end if end is None else end
-    begin = number = len(log.segments) - len(_from(log.segments, first))
+    begin = number = len(log.segments) - len(from_offset(log.segments, first))
     while number < len(log.segments) and (end is None or expected < end):
         segment = log.segments[number]
         if number > begin and segment.base != expected:
@@ -359,12 +350,12 @@ def _skip_to(log: Recovered, segment: Segment, offset: Offset) -> int:
     end, reason = segment.base, f"no batch ends at offset {offset}, before which everything was on the disk"
     try:
         for placed in segment.walk(position):
+            if placed.end > offset:
+                break
             segment.index(placed, log.interval_bytes)
             position, end = placed.position + placed.size, placed.end
             if end == offset:
                 return position
-            if end > offset:
-                break
     except CorruptData as error:
         reason = str(error)
     raise _damaged(log, _damage(segment.path, position, end, reason))

@@ -24,9 +24,11 @@ from fencepost.broker.log.put_back import Changed, proven
 from fencepost.broker.log.read_ahead import ReadAhead
 from fencepost.broker.log.recovery import lost_segment
 from fencepost.broker.log.segment import SUFFIXES, Segment
+from fencepost.broker.log.segment_sums import are_batches_changed
 from fencepost.broker.log.side_files import changed_side_files
 from fencepost.broker.log.swaps import changed_swaps
 from fencepost.broker.log.unchecked import header_in_place
+from fencepost.records.batch import BatchHeader
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset, Term
 from fencepost.snapshots.checksums import SUFFIX as SUMS
@@ -240,6 +242,10 @@ def _read(segment: Segment, expected: Offset, known: _Known) -> tuple[int, Offse
     try:
         while position < segment.size:
             header = header_in_place(ahead.batch_at(position), 0, expected, known.cleaned_end)
+            if _begins_behind(known.point, expected, header, segment):
+                raise CorruptData(
+                    f"no batch ends at offset {known.point}, before which everything was on the disk"
+                )
             if header.leader_epoch < epoch:
                 raise CorruptData(f"a batch of epoch {header.leader_epoch} follows {epoch}")
             epoch = header.leader_epoch
@@ -253,6 +259,13 @@ def _read(segment: Segment, expected: Offset, known: _Known) -> tuple[int, Offse
     except CorruptData as error:
         return position, expected, error
     return position, expected, None
+
+
+def _begins_behind(point: Offset, expected: Offset, header: BatchHeader, segment: Segment) -> bool:
+    """The recovery point lies before the batch, or in it where that is not as it was summed."""
+    if not expected < point < header.end:
+        return False
+    return point <= header.base_offset or are_batches_changed(segment.path)
 
 
 def _is_as_written(segment: Segment) -> bool:

@@ -16,6 +16,7 @@ STARTS: Final = "tests/broker/log/test_log_starts.py::"
 DELETED: Final = "tests/broker/test_delete_records.py::"
 BESIDE: Final = "tests/broker/log/test_side_files.py::"
 AUDITED: Final = "tests/audit/decode/test_side_files.py::"
+BROKEN: Final = "tests/broker/log/test_broken_snapshots.py::"
 CHANGED: Final = STARTS + "test_whichever_byte_changes_no_log_begins_elsewhere"
 GONE: Final = STARTS + "test_a_file_that_is_gone_empty_or_cut_is_written_from_the_other"
 
@@ -38,6 +39,41 @@ SMALL_FILES: Final = (
             BESIDE + "test_a_byte_that_changed_is_named_with_its_file[.snapshot]",
             BESIDE + "test_an_older_snapshot_under_the_newest_name_is_named",
         ),
+    ),
+    Mutant(
+        "snapshot-in-a-batch",
+        "a snapshot of the producers whose name is a place in the middle of a batch is not believed",
+        "broker/log/sound_snapshot.py",
+        "            return placed.base_offset < offset\n",
+        "            return False\n",
+        (BROKEN + "test_one_with_the_name_of_a_place_in_a_batch_is_not_believed",),
+    ),
+    Mutant(
+        "snapshot-in-a-changed-batch",
+        "a snapshot is believed where the batches are not as they were summed",
+        "broker/log/sound_snapshot.py",
+        " and not are_batches_changed(segments[0].path):\n",
+        ":\n",
+        (BROKEN + "test_where_the_batches_are_what_changed_it_is_believed",),
+    ),
+    Mutant(
+        "repair-passes-over-the-recovery-point",
+        "a repair finds that no batch ends at the recovery point, as a start does",
+        "broker/log/repair.py",
+        "    return point <= header.base_offset or are_batches_changed(segment.path)\n",
+        "    return False\n",
+        (
+            BROKEN + "test_one_before_a_batch_that_a_cleaner_never_left_so_is_believed",
+            BROKEN + "test_where_the_batches_are_what_changed_it_is_believed",
+        ),
+    ),
+    Mutant(
+        "damage-behind-the-batch",
+        "where no batch ends at the recovery point, the damage begins before the batch that lies across it",
+        "broker/log/recovery.py",
+        "            if placed.end > offset:\n                break\n",
+        "            if placed.end > offset:\n                end = placed.end\n                break\n",
+        (BROKEN + "test_one_before_a_batch_that_a_cleaner_never_left_so_is_believed",),
     ),
     Mutant(
         "verify-without-epochs",

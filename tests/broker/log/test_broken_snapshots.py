@@ -10,9 +10,16 @@ from shutil import copytree
 
 import pytest
 
+from fencepost.broker.log.cleaned_end import save_cleaned_end
 from fencepost.broker.log.damage import DamagedLog
 from fencepost.broker.log.producer_snapshot import snapshot_path, snapshots_in
 from fencepost.broker.log.repair import cut, inspect
+from fencepost.broker.log.segment import Placed, Segment
+from fencepost.broker.log.segment_sums import save_sums
+from fencepost.records.types import Offset
+from fencepost.snapshots.checksums import forget_sums, load_sums
+from fencepost.snapshots.file_sums import Summed
+from tests.broker.log.builders import SMALL, append, batch, open_log
 from tests.broker.log.sums import everything, opened, segments
 from tests.together import table
 
@@ -74,3 +81,88 @@ def test_a_whole_log_opens_and_the_broken_one_goes(tmp_path: Path, closed: Close
     assert [newest.name in each for each in log.repairs] == [True]
     assert not newest.exists()
     log.close()
+
+
+def placed(directory: Path) -> list[tuple[Path, Placed]]:
+    """Every batch of a log's files."""
+    found = []
+    for path in segments(directory):
+        segment = Segment(directory, Offset(int(path.stem)))
+        found += [(path, each) for each in segment.walk()]
+        segment.close()
+    return found
+
+
+@pytest.fixture
+def wide(tmp_path: Path) -> tuple[Closed, Path]:
+    """A closed log with a batch of three records, and its snapshot, in the middle of it by its name."""
+    log = open_log(tmp_path / "a", SMALL)
+    append(log, batch(1, 0, count=3))
+    answers = everything(log)
+    log.close()
+    return (log.directory, answers), named(log.directory, Offset(2))
+
+
+def named(directory: Path, offset: Offset) -> Path:
+    """The newest snapshot, under another name; the others are gone."""
+    (*older, newest) = snapshots_in(directory)
+    for each in older:
+        snapshot_path(directory, each).unlink()
+    return snapshot_path(directory, newest).rename(snapshot_path(directory, offset))
+
+
+def test_one_with_the_name_of_a_place_in_a_batch_is_not_believed(
+    wide: tuple[Closed, Path],
+) -> None:
+    """As a copy by hand leaves it. The start took the log offline, ``storage repair`` called it sound."""
+    (directory, answers), snapshot = wide
+    shown = inspect(directory, machine_went_down=False)
+    assert shown.damage is None
+    assert str(shown.changed).startswith(snapshot.name)
+    log = opened(directory)
+    assert any(each.startswith(snapshot.name) for each in log.repairs)
+    assert everything(log) == answers
+    log.close()
+    assert not snapshot.exists()
+
+
+def test_where_the_batches_are_what_changed_it_is_believed(wide: tuple[Closed, Path]) -> None:
+    """Start and repair say the same of it, and the repair takes effect."""
+    (directory, _), snapshot = wide
+    (segment,) = segments(directory)
+    sums = load_sums(segment)
+    save_sums(segment, sums._replace(batches=Summed(sums.batches.size, sums.batches.crc ^ 1)))
+    require_the_same(directory)
+    assert not snapshot.exists()
+
+
+def test_one_before_a_batch_that_a_cleaner_never_left_so_is_believed(tmp_path: Path, closed: Closed) -> None:
+    """Below the cleaned end offsets may be gone, but not the end of the last batch before a snapshot."""
+    source, _ = closed
+    directory = tmp_path / "copy" / source.name
+    copytree(source, directory)
+    batches = placed(directory)
+    number = max(n for n, (segment, _) in enumerate(batches) if is_within(segment, batches[n - 1 : n + 2]))
+    segment, gone = batches[number]
+    raw = segment.read_bytes()
+    segment.write_bytes(raw[: gone.position] + raw[gone.position + gone.size :])
+    forget_sums(segment)
+    save_cleaned_end(directory, batches[-1][1].end)
+    named(directory, gone.end)
+    require_the_same(directory)
+
+
+def is_within(segment: Path, batches: list[tuple[Path, Placed]]) -> bool:
+    """One before and one behind it are in the segment, too."""
+    return [path for path, _ in batches] == [segment] * 3
+
+
+def require_the_same(directory: Path) -> None:
+    shown = inspect(directory, machine_went_down=False).damage
+    assert shown is not None
+    with pytest.raises(DamagedLog) as raised:
+        opened(directory)
+    found = raised.value.damage
+    assert (found.segment, found.offset, found.reason) == (shown.segment, shown.offset, shown.reason)
+    cut(shown)
+    opened(directory).close()
