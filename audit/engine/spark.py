@@ -14,7 +14,6 @@ import pickle
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial, reduce
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -147,7 +146,7 @@ class SparkEngine:
 
     def write(self, sql: str, folder: str) -> None:
         """Implements ``Engine.write``."""
-        self.session.sql(dialect(sql)).write.parquet(Path(folder).as_uri())
+        self.session.sql(dialect(sql)).write.parquet(f"file:{folder}")
 
     def close(self) -> None:
         """Implements ``Engine.close``."""

@@ -6,7 +6,8 @@ Properties  are Hadoop's, as Spark takes them: ``spark.hadoop.fs.s3a.endpoint``.
             files.
 Paths       without a scheme, and ``file:`` ones, are this machine's. ``file://HOST/x`` is a file of another
             machine: a name in tables that many machines filled (``named``), and nothing that can be opened
-            here; unless that is how this machine is called (``name_this_machine``).
+            here; unless that is how this machine is called (``name_this_machine``). Nothing in a path stands
+            for something else: to Hadoop's Path ``file:/a%20b`` is a file called ``a%20b``.
 Source      Hadoop core-default.xml, hadoop-aws, hadoop-azure and the GCS connector's own pages; s3fs, adlfs,
             gcsfs.
 """
@@ -62,13 +63,11 @@ def local_path(path: str) -> str | None:
         return None
     rest = path[len("file:") :]
     if not rest.startswith("//"):
-        return unquote(rest)
+        return rest
     host, _, inner = rest[2:].partition("/")
-    if unquote(host) in _names:
-        return f"/{inner}"  # as ``named`` and what lists directories write it
-    if host.lower() not in _HERE:
+    if host.lower() not in _HERE and unquote(host) not in _names:
         raise OSError(f"{path} is a file of the machine {host}")
-    return unquote(f"/{inner}")
+    return f"/{inner}"
 
 
 def name_this_machine(machine: str) -> None:

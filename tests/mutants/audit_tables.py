@@ -10,6 +10,7 @@ DEEP: Final = "tests/audit/tables/test_deep.py::"
 KILLED: Final = "tests/audit/tables/test_killed.py::test_killed_before_each_thing_it_does_to_its_folder"
 SOURCE: Final = "tests/audit/source/"
 SESSION: Final = "tests/audit/spark/source/test_session.py::"
+KNOWN: Final = "tests/audit/spark/checks/test_known.py::"
 
 AUDIT_TABLES: Final = (
     Mutant(
@@ -94,7 +95,7 @@ AUDIT_TABLES: Final = (
         "audit/engine/spark.py",
         "computed.limit(KNOWN_ROWS_MAX + 1)",
         "computed.limit(KNOWN_ROWS_MAX)",
-        ("tests/audit/spark/checks/test_known.py::test_a_kept_relation_has_all_its_rows[one-more]",),
+        (KNOWN + "test_a_kept_relation_has_all_its_rows[one-more]",),
     ),
     Mutant(
         "heap-grows-to-its-limit",
@@ -222,11 +223,19 @@ AUDIT_TABLES: Final = (
         (SOURCE + "test_sparing.py::test_never_faster_than_the_rate",),
     ),
     Mutant(
+        "spark-writes-to-an-escaped-name",
+        "what Spark writes is in the folder of the name that was given",
+        "audit/engine/spark.py",
+        '.write.parquet(f"file:{folder}")',
+        '.write.parquet("file:" + folder.replace("%", "%25"))',
+        (KNOWN + "test_what_is_written_is_in_the_folder_of_that_name[p%20q]",),
+    ),
+    Mutant(
         "another-machines-paths-unquoted",
         "a path that goes into rows with its machine's name is opened as it was given",
         "audit/source/uris.py",
-        '        return f"/{inner}"  # as',
-        '        return unquote(f"/{inner}")  # as',
+        '    return f"/{inner}"\n\n\ndef name_this',
+        '    return unquote(f"/{inner}")\n\n\ndef name_this',
         (SOURCE + "test_uris.py::test_a_machine_has_a_name_for_itself",),
     ),
 )

@@ -161,8 +161,8 @@ def test_what_is_no_location(uri: str, reason: str) -> None:
     [
         pytest.param("/a b/c", "/a b/c", id="a-path"),
         pytest.param("a/c:/d", "a/c:/d", id="a-relative-path-with-a-colon"),
-        pytest.param("file:/a%20b", "/a b", id="one-slash"),
-        pytest.param("file:///a", "/a", id="three-slashes"),
+        pytest.param("file:/a%20b", "/a%20b", id="one-slash"),
+        pytest.param("file:///a b%41", "/a b%41", id="three-slashes"),
         pytest.param("file://localhost/a", "/a", id="localhost"),
         pytest.param("FILE:/a", "/a", id="in-capitals"),
         pytest.param("s3a://b/a", None, id="elsewhere"),
