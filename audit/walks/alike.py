@@ -18,7 +18,7 @@ _FIRST: Final = (
     "ids.outside_blocks", "ids.no_producer", "epochs.none", "ids.shared", "epochs.ahead", "markers.exchanged",
     "markers.early", "fencing.zombie", "epochs.regressed", "epochs.reused", "markers.double",
     "markers.wrong_outcome", "markers.epoch", "markers.without_transaction", "markers.not_transactional",
-    "epochs.coordinator",
+    "markers.transactional_bit", "epochs.coordinator",
     "markers.missing",
     "sequences.gap", "sequences.duplicate", "integrity.leader_epoch", "offsets.overlap", "offsets.hole",
 )  # fmt: skip

@@ -30,7 +30,14 @@ from fencepost.audit.walks.columns import (
     LOG_RESULT,
     LOG_SOURCE,
 )
-from fencepost.audit.walks.control import CONTROL, ENDS, TRANSACTIONAL, UNREADABLE, odd_control
+from fencepost.audit.walks.control import (
+    CONTROL,
+    ENDS,
+    ENDS_AS_IT_SAYS,
+    TRANSACTIONAL,
+    UNREADABLE,
+    odd_control,
+)
 from fencepost.audit.walks.found import Found, batch_of, found, producer_name
 from fencepost.audit.walks.producer import Producer, signed
 from fencepost.audit.walks.turns import Turns
@@ -126,7 +133,7 @@ class _Log:
             self._add("markers", *odd, producer, epoch, place, offset=base, end_offset=last + 1,
                       at_ms=time_ms, since_offset=producer.marker_offset)  # fmt: skip
         if (is_control or odd is not None) and (sequence < 0 or kind in ENDS):
-            kind = UNREADABLE if odd is not None and odd[0] != "sequence" else kind
+            kind = UNREADABLE if odd is not None and odd[0] not in ENDS_AS_IT_SAYS else kind
             self._marker(producer, (epoch, base, time_ms, kind, coordinator_epoch, version, flags), place)
         elif 0 <= epoch < producer.epoch:
             self._stale(producer, (epoch, base, last, sequence, time_ms, flags), place)

@@ -7,6 +7,8 @@ from tests.mutants.mutant import Mutant
 LOG: Final = "audit/walks/log.py"
 PRODUCER: Final = "audit/walks/producer.py"
 STORY: Final = "audit/walks/story.py"
+CONTROL: Final = "audit/walks/control.py"
+BITS: Final = "tests/audit/walks/test_control.py::"
 NO_EPOCH: Final = "tests/audit/walks/test_no_epoch.py::"
 NAMED: Final = NO_EPOCH + "test_what_is_found_of_data_without_an_epoch"
 SNAPSHOTS: Final = "tests/audit/walks/test_snapshots.py::test_what_is_found_in_a_producer_snapshot"
@@ -110,6 +112,22 @@ AUDIT_PRODUCERS: Final = (
         "if not is_no_earlier or not is_written",
         "if not is_written",
         (CUT + "test_an_abort_before_it_is_not_the_decisions[the-marker-before-it-is-too-early]",),
+    ),
+    Mutant(
+        "audit-transactional-bit-of-a-marker-unread",
+        "a marker has the transactional bit",
+        CONTROL,
+        "        if not attributes & TRANSACTIONAL:\n",
+        "        if False:\n",
+        (BITS + "test_a_marker_without_its_transactional_bit_is_named",),
+    ),
+    Mutant(
+        "audit-marker-without-its-bit-says-no-outcome",
+        "a marker without the transactional bit ends what it says",
+        CONTROL,
+        '("sequence", "transactional_bit")',
+        '("sequence",)',
+        (BITS + "test_a_marker_of_the_wrong_outcome_without_its_transactional_bit_is_one_finding",),
     ),
     Mutant(
         "audit-any-data-is-later",

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Final
 
 from fencepost.records.batch import stamp
+from fencepost.records.batch_layout import TRANSACTIONAL
 from fencepost.records.types import Offset, Term
 from tests.audit.faults.copies import _one_copy, _replicated
 from tests.audit.faults.extra import flipped_outcome
@@ -149,6 +150,14 @@ def numbered_marker(ground: Ground) -> Planted:
     return _found(ground, log, marker, said, "markers", {"sequence"})
 
 
+def unmarked_marker(ground: Ground) -> Planted:
+    """A marker is a control batch, and not transactional."""
+    log, marker = _marker(ground)
+    marker.raw = edited(marker.raw, attributes=marker.header.attributes & ~TRANSACTIONAL)
+    said = f"{_name(log)}: {_batch(marker)} has no transactional bit"
+    return _found(ground, log, marker, said, "markers", {"transactional_bit"})
+
+
 def offsets_marker(change: str) -> Plant:
     """In a log of groups' offsets a marker is gone, or one of the other outcome follows it."""
 
@@ -265,6 +274,7 @@ DISPLACED: dict[str, dict[str, Plant]] = {
     "batch of another producer": {"that is idle": anothers_data},
     "no epoch": {"-1": no_epoch},
     "numbered marker": {"5": numbered_marker},
+    "marker's transactional bit": {"cleared": unmarked_marker},
     "marker of offsets": {"gone": offsets_marker("gone"), "other outcome behind": offsets_marker("other")},
     "file doubled": {"at the end": file_doubled},
     "file of another partition": {"the first": anothers_file},

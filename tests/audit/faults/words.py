@@ -74,6 +74,7 @@ WORDS: Final = {
     "batch of another producer": "A batch has the id and epoch of another producer of its partition.",
     "no epoch": "A batch of a producer has no epoch.",
     "numbered marker": "A marker has a sequence, as only data has.",
+    "marker's transactional bit": "A marker is a control batch, and not transactional.",
     "marker of offsets": "In a log of groups' offsets a marker is gone, or followed by its opposite.",
     "file doubled": "One copy has its last file once more, under the name of what would follow.",
     "file of another partition": "In one copy a file has the batches of another partition's.",

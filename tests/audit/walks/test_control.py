@@ -62,6 +62,41 @@ def test_a_marker_without_its_control_bit_is_named(kind: str, at: int) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("at", [0, 2, -1])
+def test_a_marker_without_its_transactional_bit_is_named(kind: str, at: int) -> None:
+    """It takes effect all the same: readers go by the control bit."""
+    chain = sound(kind)
+    marker = own_markers(chain)[at]
+    marker["attributes"] = 0x20
+    the_one(chain, "markers.transactional_bit", marker)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_marker_of_the_wrong_outcome_without_its_transactional_bit_is_one_finding(kind: str) -> None:
+    chain = sound(kind)
+    marker = own_markers(chain)[2]
+    marker |= {"attributes": 0x20, "control_type": 1 - marker["control_type"]}
+    rows = [row for row in audited(chain) if row["kind"] == "finding"]
+    assert roots([row for row in rows if not row["cause"]]) == ["markers.wrong_outcome"]
+    assert "transactional_bit" in {row["rule"] for row in rows if row["cause"]}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("control_type", [2, 3, 4, 5, 6])
+def test_control_batches_of_no_producer_are_not_transactional(kind: str, control_type: int) -> None:
+    """LeaderChange, SnapshotHeader, SnapshotFooter, KRaftVersion and Voters, as a KRaft log has them."""
+    chain = sound(kind)
+    row = chain.data()[-1]
+    chain.batches.append(
+        {**row, "base_offset": row["last_offset"] + 1, "last_offset": row["last_offset"] + 1, "size": 100}
+        | {"position": row["position"] + row["size"], "attributes": 0x20, "control_type": control_type}
+        | {"producer_id": -1, "producer_epoch": -1, "base_sequence": -1, "record_count": 1}
+        | {"coordinator_epoch": None, "marker_version": None}
+    )
+    assert found(chain) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("at", [0, 4])
 def test_data_with_a_control_bit_is_named(kind: str, at: int) -> None:
     chain = sound(kind)
