@@ -189,6 +189,12 @@ def _is_the_hole(cause: Found, row: Found) -> bool:
     return bool(row["offset"] > (cause.get("since_offset") or -1))
 
 
+def _is_anothers_file(cause: Found, row: Found) -> bool:
+    """Two files have each other's name: the later name has what is missing where the earlier one begins."""
+    is_whole = cause["position"] == 0 and row["position"] == 0
+    return is_whole and alike.same("topic", "partition")(cause, row) and row["end_offset"] <= cause["offset"]
+
+
 def _behind_hole(cause: Found, row: Found) -> bool:
     """A batch whose offset is too high is where its leader epoch is not said to begin."""
     return alike.same("topic", "partition")(cause, row) and bool(row["offset"] == cause["end_offset"])
@@ -273,6 +279,7 @@ _LINKS: Final = (
           and cause["partition"] == row.get("coordinator_partition")),
     _Rule(("replicas.short",), ("markers.missing",), alike.same("topic", "partition")),
     _Rule(("integrity.unreadable",), ("replicas.short",), alike.same("path")),
+    _Rule(("integrity.unreadable",), ("offsets.hole",), _is_anothers_file),
     _Rule(("states.missing", "states.forgotten"), ("markers", "hanging", "fencing"),
           alike.same("transactional_id")),
     _Rule(("markers.early", "markers.exchanged", "markers.wrong_outcome", "markers.missing", "markers.double",

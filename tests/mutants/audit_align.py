@@ -315,4 +315,20 @@ AUDIT_ALIGN: Final = (
         "    if True:\n",
         (WRITTEN_AGAIN + "data_of_an_older_time_behind_a_marker_that_was_written_again[500]",),
     ),
+    Mutant(
+        "audit-two-files-of-each-others-name-are-two-findings",
+        "what is missing where one file begins stands under the name of the next one",
+        "audit/walks/causes.py",
+        '    _Rule(("integrity.unreadable",), ("offsets.hole",), _is_anothers_file),\n',
+        "",
+        (CAUSES + "test_two_files_that_have_each_others_name_are_one_finding",),
+    ),
+    Mutant(
+        "audit-any-unreadable-batch-is-a-file-of-anothers-name",
+        "only a file of which nothing can be read may be another's",
+        "audit/walks/causes.py",
+        'cause["position"] == 0 and row["position"] == 0',
+        "True",
+        (CAUSES + "test_two_files_that_have_each_others_name_are_one_finding",),
+    ),
 )

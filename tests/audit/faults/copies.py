@@ -13,6 +13,7 @@ from tests.audit.faults.producers import Plant, _batch, _name
 from tests.audit.faults.tree import Entry, Log, Segment, edited
 
 NODES_LEAST: Final = 3
+FILES_LEAST: Final = 2  # of a partition, and one more behind them
 GONE: Final = (
     "the records are in no directory that was given: metadata says that a node has them, no log shows what"
 )
@@ -114,6 +115,21 @@ def misnamed(ground: Ground) -> Planted:
     segment.path = name
     said = f"{_name(log)}: the file that begins at {entry.header.base_offset} is called {name.name}"
     return _one_copy(ground, log, [entry], said, "offsets", {"integrity.unreadable"})
+
+
+def each_others_name(ground: Ground) -> Planted:
+    """Two files of a partition, one behind the other, have each other's name on each node."""
+    log = ground.choose(log for log in ground.partitions() if len(log.segments) > FILES_LEAST)
+    at = ground.random.randrange(len(log.segments) - FILES_LEAST)
+    entries = []
+    for each in ground.tree.replicas(log.topic, log.partition):
+        one, other = each.segments[at : at + 2]
+        if not (one.entries and other.entries):
+            raise NoPlace
+        one.path, other.path = other.path, one.path
+        entries.append(one.entries[0])
+    said = f"{_name(log)}: two files have each other's name, {other.path.name} and {one.path.name}"
+    return _one_copy(ground, log, entries, said, "integrity", {"unreadable"})
 
 
 def partition_gone(*, every: bool) -> Plant:
@@ -225,7 +241,7 @@ COPIES: dict[str, dict[str, Plant]] = {
     },
     "short copy": {"one node": short(every=False), "each node": short(every=True)},
     "file gone": {"one node": segment_gone(every=False), "each node": segment_gone(every=True)},
-    "file misnamed": {"one offset": misnamed},
+    "file misnamed": {"one offset": misnamed, "each other's": each_others_name},
     "partition gone": {"one node": partition_gone(every=False), "each node": partition_gone(every=True)},
     "directories exchanged": {"two partitions": exchanged},
 }

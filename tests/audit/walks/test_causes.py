@@ -85,6 +85,21 @@ def test_a_file_of_another_name_ends_below_what_its_broker_had_committed() -> No
     assert [row["cause"] for row in grouped([short, other])] == [None, None]
 
 
+def test_two_files_that_have_each_others_name_are_one_finding() -> None:
+    at: Row = {"topic": "orders", "partition": 0, "node": 1}
+    hole = found("offsets", "hole", "a", **at, path="orders-0/4.log", position=0, offset=4, end_offset=9)
+    file = found("integrity", "unreadable", "b", **at, path="orders-0/9.log", position=0, offset=12)
+    assert [row["cause"] for row in grouped([hole, file])] == [None, file["id"]]
+    for other in (
+        {"position": 100},  # what is before it could be read
+        {"offset": 4},  # what is missing is behind it
+        {"topic": "payments"},
+    ):
+        assert [row["cause"] for row in grouped([hole, file | other])] == [None, None]
+    inside = hole | {"position": 100}  # batches of its file are there: another one has not its name
+    assert [row["cause"] for row in grouped([inside, file])] == [None, None]
+
+
 def test_a_marker_in_another_partition_has_its_entry_there() -> None:
     missing = found("markers", "missing", "a", topic="orders", partition=0, offset=5, producer_id=4)
     entry = found("integrity", "index", "b", topic="payments", partition=1, path="p", position=0, offset=9,
