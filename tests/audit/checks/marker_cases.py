@@ -87,3 +87,17 @@ def a_marker_in_a_partition_that_the_transaction_does_not_have(s: Story) -> None
 def an_abort_in_a_partition_that_the_transaction_aborted_then_does_not_have(s: Story) -> None:
     s.transaction(committed=False, written=(0, 1), marked=(0, 1), ours=False)
     s.transaction(partitions=(0, 1), ours=False)
+
+
+@case("markers.transactional_bit")
+def a_marker_has_no_transactional_bit(s: Story) -> None:
+    s.transaction()
+    s.tables["record_batches"][-2]["attributes"] = 0x20
+    s.transaction()
+
+
+@case("markers.transactional_bit")
+def a_marker_of_kafka_has_no_transactional_bit(s: Story) -> None:
+    s.transaction(ours=False)
+    s.transaction(ours=False, epoch=1)
+    s.tables["record_batches"][-2]["attributes"] = 0x20
