@@ -6,6 +6,7 @@ copied while they run, and once more when all nodes are stopped.
 
 import contextlib
 import shutil
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -17,7 +18,7 @@ import click
 
 from fencepost.cluster.lifecycle import send
 from fencepost.cluster.local_cluster import LocalCluster
-from tests.audit.corpus import recording
+from tests.audit.corpus import recording, share
 from tests.audit.faults import cluster as clusters
 from tests.audit.kafka.copying import copy_running
 from tests.audit.kafka.life import WRITTEN
@@ -41,17 +42,22 @@ OURS: Final = {name: SHORT if name == "short" else {} for name in (*WRITTEN, "pl
     "--keep", type=click.Path(path_type=Path), help="Leave the copies in this folder, pack nothing."
 )
 def main(seed: int, keep: Path | None) -> None:
-    """Let a cluster live, and pack both copies of it."""
+    """Let a cluster live, audit both copies of it, and pack them. Exit status 1: there is a finding, or too
+    little is decided."""
     fetch(VERSION)
     home = Path(tempfile.mkdtemp(prefix="fencepost-audit-"))
     copies = keep or home / "copies"
+    is_right = True
     try:
         _live(home, seed, copies)
-        for each in ("stopped", "running") if keep is None else ():
-            packed = recording.pack(copies / each, f"fencepost-{each}")
-            click.echo(f"Packed: {packed}, {packed.stat().st_size:,} bytes")
+        for each in ("stopped", "running"):
+            is_right &= share.passes(copies / each, is_stopped=each == "stopped")
+            if keep is None:
+                packed = recording.pack(copies / each, f"fencepost-{each}")
+                click.echo(f"Packed: {packed}, {packed.stat().st_size:,} bytes")
     finally:
         shutil.rmtree(home)
+    sys.exit(0 if is_right else 1)
 
 
 def _live(home: Path, seed: int, copies: Path) -> None:
