@@ -202,7 +202,8 @@ class _Story:
         if state in _PREPARED:
             self._decided(each, row, _PREPARED[state], row["producer_epoch"], row["producer_id"])
         each.open = row if state == _ONGOING else {}
-        each.begun = (each.begun if before == _ONGOING else 0) + 1 if state == _ONGOING else 0
+        goes_on = before == _ONGOING and row["started_ms"] == each.row["started_ms"]
+        each.begun = (each.begun if goes_on else 0) + 1 if state == _ONGOING else 0
 
     @staticmethod
     def _came_to_nothing(each: _Id, row: Found, pair: Pair) -> bool:
@@ -216,7 +217,8 @@ class _Story:
     @staticmethod
     def _never_began(each: _Id, row: Found, pair: Pair) -> bool:
         """Whether Kafka appended the one record of a transaction in vain: its producer comes back in the next
-        epoch, without a fence. Had the transaction been open, it would have been aborted first.
+        epoch, without a fence. Had the transaction been open, it would have been aborted first. A begin that
+        was tried again has a start of its own; what adds to a transaction has that of the first.
         """
         if each.state != _ONGOING or each.pair is None or not row["flags"] & FLAG_COMPACTED:
             return False

@@ -90,6 +90,14 @@ AUDIT_PRODUCERS: Final = (
         (STORIES + "[that-an-abort-was-carried-out-is-missing-before-the-next-transactions-commit]",),
     ),
     Mutant(
+        "audit-begin-tried-again-goes-on",
+        "a begin that was tried again in Kafka has a start of its own, and is no second record of the first",
+        STORY,
+        '        goes_on = before == _ONGOING and row["started_ms"] == each.row["started_ms"]\n',
+        "        goes_on = before == _ONGOING\n",
+        (STORIES + "[a-begin-that-was-tried-again-came-to-nothing-twice]",),
+    ),
+    Mutant(
         "audit-second-decision-is-of-another-epoch",
         "a decision in place of one that came to nothing is of the same transaction",
         STORY,

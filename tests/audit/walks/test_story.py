@@ -182,12 +182,20 @@ def a_begin_whose_append_failed_came_to_nothing() -> States:
     return states
 
 
+@case("note states.replaced")
+def a_begin_that_was_tried_again_came_to_nothing_twice() -> States:
+    states = States(flags=FLAG_COMPACTED)
+    for epoch, state in ((0, "Ongoing"), (0, "Ongoing"), (1, "Empty")):
+        states.add(state, epoch)
+    return states
+
+
 @case("states.missing")
 def how_a_transaction_of_several_begins_ended_is_missing() -> States:
     """The second was asked for, as the first had been answered."""
     states = States(flags=FLAG_COMPACTED)
-    states.add("Ongoing", parts=(0,))
-    states.add("Ongoing", parts=(0, 1))
+    begin = states.add("Ongoing", parts=(0,))
+    states.add("Ongoing", parts=(0, 1), started_ms=begin["started_ms"])
     states.add("Empty", 1)
     return states
 
