@@ -15,6 +15,8 @@ Free        where the coordinator's log is not whole, turns of epochs below the 
             and of that one those before its first outcome; outcomes
             whose marker may lie where the partition's log is not kept; what the coordinator has open, or is
             still ending. Data that is open is never free: the coordinator's last record of an id is kept.
+Behind      the last time of a coordinator's log that was copied while it ran markers are nearly free, too: a
+            decision whose own marker is not kept has none of them, if it leaves another without one.
 """
 
 from typing import Any, Final, NamedTuple
@@ -39,6 +41,7 @@ _UNTIMELY_WHERE_SOME_ARE_GONE: Final = 100
 _BEFORE_IT: Final = 2  # of a time before its decision, by less than clocks differ; open data of one after it
 _BEHIND_IT: Final = 1  # of a time after its decision, by more than that
 _AT_THE_END: Final = 20  # less for what stands alone there: it is judged more mildly
+_BEHIND_THE_END: Final = 15  # of a marker of a time that the coordinator's log does not reach: above all SAME
 SKEW_MS: Final = 1000  # by which clocks may differ, beside what they usually do
 _NEVER: Final = 10**15
 _FINE: Final = 10**6  # of a cost, so many milliseconds
@@ -70,6 +73,7 @@ class Sides(NamedTuple):
     by_times: bool = True  # whether times say anything
     late_ms: int = 0  # how much later than their decisions markers are by their clocks
     untimely: int = _UNTIMELY  # the cost of a marker that its time does not fit
+    known_ms: int | None = None  # the coordinator's log, copied while it ran, tells of no later time
     by_nearness: bool = False  # whether milliseconds choose between ways that cost the same; retries are free
 
 
@@ -345,6 +349,8 @@ def _unexplained(sides: Sides, at: int, turn_at: int) -> tuple[str, int]:
         return EXTRA, 0
     if turn["control_type"] is None:
         return EXTRA, _COST[UNENDED]
+    if at == len(sides.outcomes) and _is_behind_the_end(sides, turn):
+        return EXTRA, _BEHIND_THE_END
     is_empty = not turn["batches"]
     if turn["marker_version"] is None:
         if _is_again(sides, turn_at):
@@ -353,6 +359,12 @@ def _unexplained(sides: Sides, at: int, turn_at: int) -> tuple[str, int]:
             return OPERATOR, _COST[OPERATOR]
     cost = _COST[EXTRA] + (0 if is_empty else _SPLITS)
     return EXTRA, cost - (_AT_THE_END if at == len(sides.outcomes) else 0)
+
+
+def _is_behind_the_end(sides: Sides, turn: Row) -> bool:
+    """Whether its outcome may have come after the coordinator's log was copied."""
+    known_ms, at_ms = sides.known_ms, turn["at_ms"]
+    return known_ms is not None and at_ms is not None and bool(at_ms - sides.late_ms > known_ms)
 
 
 def _is_again(sides: Sides, turn_at: int) -> bool:

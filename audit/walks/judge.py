@@ -53,13 +53,13 @@ class Judge:
         if not self._facts:
             self._unknown_producer()
             return
-        fact = self._facts[0]
-        self._fact = fact
+        self._fact = fact = self._facts[0]
         self._turns = [turn for turn in self._turns if not self._is_cleaned(turn)]
         row = self._context.row
         steps, self._clocks = clocks.read(
             Sides(self._outcomes, self._turns, fact["first_epoch"], bool(fact["is_whole"]),
-                  self._context.kept_from, bool(row["stopped"]))
+                  self._context.kept_from, bool(row["stopped"]),
+                  known_ms=None if fact["stopped"] else fact["log_ms"])
         )  # fmt: skip
         self._next_outcome = marker.followed_by(steps, self._outcomes)
         last_pair = max((at for at, each in enumerate(steps) if _is_pair(each)), default=-1)

@@ -98,6 +98,16 @@ AUDIT_PRODUCERS: Final = (
         (STORIES + "[a-begin-that-was-tried-again-came-to-nothing-twice]",),
     ),
     Mutant(
+        "audit-copied-log-tells-all",
+        "a marker behind the end of a coordinator's log that was copied while it ran is no older decision's",
+        "audit/walks/align.py",
+        "if at == len(sides.outcomes) and _is_behind_the_end(sides, turn):",
+        "if at > len(sides.outcomes):",
+        (
+            "tests/audit/walks/test_copied_running.py::test_a_marker_behind_its_end_is_not_of_an_older_decision",
+        ),
+    ),
+    Mutant(
         "audit-second-decision-is-of-another-epoch",
         "a decision in place of one that came to nothing is of the same transaction",
         STORY,
