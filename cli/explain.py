@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, NoReturn, Protocol
 import click
 from click.core import ParameterSource
 
-from fencepost.cli.explain_commands import Cluster, printable
+from fencepost.cli.explain_commands import Cluster
 from fencepost.cli.explain_output import BOOTSTRAP_SERVER, DIRECTORIES, advice, document, is_open, sentences
 from fencepost.cli.output import JSON, echo_json, format_option
 from fencepost.cli.target_options import broker_options, find_brokers
@@ -27,6 +27,7 @@ from fencepost.client.explain import Explained
 from fencepost.client.types import TopicPartition
 from fencepost.cluster.console import Unreadable, WrongUsage
 from fencepost.cluster.target import Target
+from fencepost.records.printable import printable
 
 TIMEOUT_MS: Final = 20_000
 REQUEST_TIMEOUT_MS: Final = 8_000

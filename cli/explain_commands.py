@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from fencepost.records.open_transactions import Coordinated, Holding, OpenTransaction
+from fencepost.records.printable import printable
 
 KAFKA, OURS = "kafka-transactions.sh", "fencepost"
 SERVER_UNKNOWN: Final = "HOST:PORT"
@@ -45,15 +46,6 @@ def commands_for(
         kafka = _kafka(cluster, "forceTerminateTransaction", {"--transactionalId": name})
         return {KAFKA: kafka, OURS: ours}
     return {}
-
-
-def printable(text: str) -> str:
-    """Without characters that move a cursor, hide text or end a line: names are a client's words."""
-    return "".join(each if each.isprintable() else _escaped(each) for each in text)
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
 
 
 def _quoted(word: str) -> str:

@@ -47,6 +47,7 @@ from fencepost.cluster.brokers import Brokers, run
 from fencepost.cluster.console import Unreadable, WrongUsage
 from fencepost.cluster.target import Target
 from fencepost.controller.transactions.describe import ListTransactions
+from fencepost.records.printable import printable
 from fencepost.records.types import ProducerId
 from fencepost.wire.connection import ConnectionLost, RequestTimeout
 from fencepost.wire.k20066_list_set_aside import SetAside, SetAsideList
@@ -273,7 +274,7 @@ def find_hanging_(
     else:
         print_rows("hanging", (*columns, "LastTimestamp", "Duration(min)"), rows, output_format)
         for each in aside:
-            click.echo(set_aside_sentence(each, now_ms=now_ms))
+            click.echo(printable(set_aside_sentence(each, now_ms=now_ms)))
     _require_all_seen(unled, unanswered)
     return 1 if found or aside else 0
 
@@ -379,7 +380,7 @@ def force_terminate_(target: Target, transactional_id: str, dry_run: bool, outpu
     if output_format == JSON:
         echo_json(termination(terminated))
     else:
-        click.echo(sentence(terminated))
+        click.echo(printable(sentence(terminated)))
 
 
 def _or_none(value: int) -> int | None:

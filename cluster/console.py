@@ -10,6 +10,8 @@ from typing import Final
 
 import click
 
+from fencepost.records.printable import printable
+
 INTERRUPTED: Final = 130
 """Exit status after Ctrl-C."""
 
@@ -49,8 +51,8 @@ class NotAuthorized(click.ClickException):
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Columns padded to their widest cell, two spaces between, as Kafka's tools print."""
-    cells = [[str(cell) for cell in row] for row in (columns, *rows)]
+    """Columns padded to their widest cell, two spaces between, as Kafka's tools print. A row is a line."""
+    cells = [[printable(str(cell)) for cell in row] for row in (columns, *rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(columns))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -6,7 +6,7 @@ Law   of a text, no element gets more children or attributes than it had without
 
 import html
 
-from fencepost.audit.report.text import printable
+from fencepost.records.printable import printable
 
 Part = object
 """A child: ``Markup`` as it stands; ``None`` as nothing; anything else as text."""

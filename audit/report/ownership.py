@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from fencepost.audit.report.text import moment, plural, printable
+from fencepost.audit.report.text import moment, plural
 from fencepost.audit.report.timeline import Written, written_lines
+from fencepost.records.printable import printable
 
 
 class Block(NamedTuple):

@@ -8,11 +8,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
 from fencepost.audit.report.verdict import FINDINGS, Files, Finding, Note, Outcome, Unknown, Verdict
-
-
-def printable(text: str) -> str:
-    """The text on one line, without anything that a terminal acts on."""
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+from fencepost.records.printable import printable
 
 
 def plural(count: int, noun: str) -> str:

@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from fencepost.audit.report.scale import duration
-from fencepost.audit.report.text import moment, plural, printable
+from fencepost.audit.report.text import moment, plural
+from fencepost.records.printable import printable
 
 EVENTS_MAX: Final = 10_000  # rows of one id that are shown, the newest: a page stays readable
 WRITTEN_MAX: Final = 1_000  # partitions, per producer epoch

@@ -12,7 +12,7 @@ import pytest
 
 from fencepost.cli import explain as command
 from fencepost.cli.explain import Subject
-from fencepost.cli.explain_commands import Cluster, commands_for, printable
+from fencepost.cli.explain_commands import Cluster, commands_for
 from fencepost.cli.explain_output import document, sentences
 from fencepost.cli.output import ago, when
 from fencepost.client.errors import ClientError
@@ -28,6 +28,7 @@ from fencepost.records.open_transactions import (
     Judged,
     OpenTransaction,
 )
+from fencepost.records.printable import printable
 from fencepost.wire.errors import error_for
 from fencepost.wire.k02_list_offsets import LIST_OFFSETS, ListOffsets, ListOffsetsAnswer, OffsetFound
 from fencepost.wire.k03_metadata import PartitionMetadata, TopicMetadata

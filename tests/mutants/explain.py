@@ -130,6 +130,14 @@ EXPLAIN: Final = (
         (COMMAND + "test_a_clients_word_is_one_word_of_the_command",),
     ),
     Mutant(
+        "tables-print-what-they-get",
+        "a client's word cannot move the cursor or end the line of a table",
+        "cluster/console.py",
+        "    cells = [[printable(str(cell)) for",
+        "    cells = [[str(cell) for",
+        ("tests/cli/test_printed_names.py::test_a_row_is_a_line",),
+    ),
+    Mutant(
         "explain-dash-first",
         "a client's word that looks like an option is the value of one",
         "cli/explain_commands.py",

@@ -11,8 +11,8 @@ from fencepost.audit.report import page as pages
 from fencepost.audit.report.figures import Figures
 from fencepost.audit.report.markup import Markup, join, tag
 from fencepost.audit.report.page import POLICY, Source, page
-from fencepost.audit.report.text import printable
 from fencepost.audit.report.verdict import Outcome, Verdict
+from fencepost.records.printable import printable
 from tests.audit.report.pages import NOW_MS, Seen, full_page
 from tests.audit.report.verdicts import HOSTILE, NONE, finding, found, undecided, unknown, verdict
 from tests.examples import examples

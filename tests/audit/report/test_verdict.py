@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.audit.report.text import finding_line, moment, printable, unknown_line, verdict_lines
+from fencepost.audit.report.text import finding_line, moment, unknown_line, verdict_lines
 from fencepost.audit.report.verdict import Note, Outcome, Verdict, document
+from fencepost.records.printable import printable
 from tests.audit.report.verdicts import (
     HOSTILE,
     NONE,
