@@ -34,7 +34,7 @@ PARTITION_LOGS: Final = (
         "broker/log/checkpoints.py",
         '    if not text.endswith("\\n"):\n',
         "    if False:\n",
-        (CHANGED + "test_a_file_of_epochs_that_ends_early_takes_no_partition_offline",),
+        (CHANGED + "test_a_number_that_is_cut_short_is_no_offset",),
     ),
     Mutant(
         "log-cut-epochs-come-back",

@@ -3,6 +3,7 @@
 import os
 import struct
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -55,6 +56,19 @@ def test_a_file_of_epochs_that_ends_early_takes_no_partition_offline(tmp_path: P
         again = opened(log, went_down=went_down)
         assert (again.end, again.epoch_at(again.end), path.read_bytes()) == (24, 9, raw)
         again._let_go()
+
+
+def test_a_number_that_is_cut_short_is_no_offset(tmp_path: Path) -> None:
+    """The log begins at offset 50: it does not lack those from 5 on."""
+    log = PartitionLog.open(tmp_path / "topic-0", UNVERIFIED, NOW_MS, UUID(int=5), start=Offset(50))
+    append(log, batch(7, 0, count=6))
+    log._let_go()
+    path = log.directory / EPOCHS_FILE
+    path.write_bytes(path.read_bytes().removesuffix(b"0\n"))
+    again = opened(log, went_down=True)
+    assert [each for each in again.repairs if "no segment has" in each] == []
+    assert again.start == 50
+    again._let_go()
 
 
 def test_an_epoch_that_the_file_settles_is_not_taken_from_the_batch(tmp_path: Path) -> None:
