@@ -187,6 +187,13 @@ def test_a_byte_that_changed_is_found_in_its_part(
     assert (text.status, "1 damaged" in text.stdout) == (1, True)
 
 
+def test_damage_of_a_partition_is_said_with_its_repair(cluster: LocalCluster, capsys: Capture) -> None:
+    """And not only that bytes are not those that were written."""
+    in_the_middle(first(cluster.node(1).config.directory, "orders-0/*.log"))
+    (damaged,) = [each for each in report(cluster, capsys, 1)["parts"] if not each["sound"]]
+    assert "'fencepost storage repair --partition orders-0'" in damaged["reason"]
+
+
 def test_a_process_that_dies_of_a_broken_page_is_a_finding(
     cluster: LocalCluster, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

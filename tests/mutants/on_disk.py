@@ -265,7 +265,7 @@ VERIFIED: Final = (
         "cli/storage_verify.py",
         "    if found.damage is not None:\n        raise",
         "    if False:\n        raise",
-        (VERIFY + "test_a_byte_that_changed_is_found_in_its_part",),
+        (VERIFY + "test_damage_of_a_partition_is_said_with_its_repair",),
     ),
     Mutant(
         "start-sentence-without-its-file",
