@@ -97,7 +97,9 @@ PARTITION_LOGS: Final = (
         "broker/log/producer_snapshot.py",
         "    if version != VERSION or crc != computed:\n",
         "    if version != VERSION:\n",
-        ("tests/broker/log/test_recovery.py::test_producers_without_a_snapshot_are_what_the_log_says",),
+        (
+            "tests/broker/log/test_broken_snapshots.py::test_without_a_file_of_sums_its_own_checksum_says_that_it_changed",
+        ),
     ),
     Mutant(
         "log-snapshots-at-bases-pruned",
