@@ -144,6 +144,11 @@ def missing(segments: Sequence[Segment], point: Offset, begins: Sequence[Offset]
     return found
 
 
+def no_end_at(point: Offset) -> str:
+    """Why a log whose recovery point is there is damaged."""
+    return f"no batch ends at offset {point}, before which everything was on the disk"
+
+
 def _gone(first: Offset, end: Offset) -> str:
     return f"no segment has offsets {first} to {end - 1}: deleted before a crash, or lost"
 

@@ -22,7 +22,7 @@ from uuid import UUID
 from fencepost.broker.log import segment_sums
 from fencepost.broker.log.checkpoints import LeaderEpochs, load_topic_id, save_topic_id
 from fencepost.broker.log.cleaned_end import load_cleaned_end, mend_cleaned_end
-from fencepost.broker.log.damage import Damage, DamagedLog, damage_at, missing, too_short
+from fencepost.broker.log.damage import Damage, DamagedLog, damage_at, missing, no_end_at, too_short
 from fencepost.broker.log.epoch_check import difference, read_epochs
 from fencepost.broker.log.foreign import owner_of, require_own
 from fencepost.broker.log.producer_snapshot import decode_producers, snapshot_path, snapshots_in
@@ -347,7 +347,7 @@ def _skip_to(log: Recovered, segment: Segment, offset: Offset) -> int:
     position = segment.cut_indexes(offset)
     if offset == segment.base:
         return 0
-    end, reason = segment.base, f"no batch ends at offset {offset}, before which everything was on the disk"
+    end, reason = segment.base, no_end_at(offset)
     try:
         for placed in segment.walk(position):
             if placed.end > offset:

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from fencepost.broker.log.checkpoints import EPOCHS_FILE, LeaderEpochs, load_topic_id
 from fencepost.broker.log.cleaned_end import load_cleaned_end, read_cleaned_end
-from fencepost.broker.log.damage import Damage, damage_at, missing, too_short, whole_batches
+from fencepost.broker.log.damage import Damage, damage_at, missing, no_end_at, too_short, whole_batches
 from fencepost.broker.log.epoch_check import difference
 from fencepost.broker.log.foreign import foreign_segment, owner_of
 from fencepost.broker.log.producer_snapshot import snapshot_path, snapshots_in
@@ -243,9 +243,7 @@ def _read(segment: Segment, expected: Offset, known: _Known) -> tuple[int, Offse
         while position < segment.size:
             header = header_in_place(ahead.batch_at(position), 0, expected, known.cleaned_end)
             if _begins_behind(known.point, expected, header, segment):
-                raise CorruptData(
-                    f"no batch ends at offset {known.point}, before which everything was on the disk"
-                )
+                raise CorruptData(no_end_at(known.point))
             if header.leader_epoch < epoch:
                 raise CorruptData(f"a batch of epoch {header.leader_epoch} follows {epoch}")
             epoch = header.leader_epoch
