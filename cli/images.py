@@ -17,11 +17,10 @@ from fencepost.quorum.journal import NO_OP
 from fencepost.records.entry import decode_entry, decode_records
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import ImageVersion, LogIndex, Term
-from fencepost.snapshots.reader import Reader, read_store
+from fencepost.snapshots.reader import STORE, Reader, read_store
 
 T = TypeVar("T")
 
-STORE: Final = "store"  # below log.dirs: the LMDB environment
 SNAPSHOTS: Final = "snapshots"
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from fencepost.cli.images import STORE
 from fencepost.cli.node_config import read_config
 from fencepost.cluster.console import Failed, WrongUsage
 from fencepost.node.main import run_node
 from fencepost.settings.config import ConfigError
 from fencepost.settings.node_identity import StorageError, read_identity, require_identity
+from fencepost.snapshots.reader import STORE
 from fencepost.snapshots.store import STORE_FAILURES, StoreInUse
 
 

@@ -19,7 +19,7 @@ import click
 
 from fencepost.broker.log.log_directory import LogDirectoryInUse
 from fencepost.broker.log.traces import Traces
-from fencepost.cli.images import SNAPSHOTS, STORE
+from fencepost.cli.images import SNAPSHOTS
 from fencepost.cli.node_config import read_config
 from fencepost.cli.output import JSON, dir_option, echo_json, format_option
 from fencepost.cluster.console import Failed, Unreadable, WrongUsage
@@ -40,6 +40,7 @@ from fencepost.settings.node_identity import (
 from fencepost.snapshots import snapshot as directories
 from fencepost.snapshots.flushes import sync_path
 from fencepost.snapshots.history import ARCHIVE_FOLDER, Allocation, producer_id_history
+from fencepost.snapshots.reader import STORE
 from fencepost.snapshots.rows import Row
 from fencepost.snapshots.segments import ArchiveReader
 from fencepost.snapshots.snapshot import CorruptSnapshot, Manifest

@@ -21,6 +21,7 @@ from fencepost.quorum import image_marks
 from fencepost.records.types import NodeId, Offset
 from fencepost.settings.config import NodeConfig
 from fencepost.snapshots.history import ARCHIVE_FOLDER
+from fencepost.snapshots.reader import STORE, is_written
 from fencepost.snapshots.segments import LOG_START
 from fencepost.snapshots.store import STORE_FAILURES, StoreInUse
 
@@ -113,7 +114,7 @@ def _trust(config: NodeConfig, node: NodeId, output_format: str) -> None:
     """See ``repair``. Raises WrongUsage, Failed, Unreadable."""
     if not config.is_controller or node not in {voter.node_id for voter in config.voters}:
         raise WrongUsage(f"node {config.node_id} and the trusted one must be voters; {node} or it is none")
-    if not (config.directory / "store" / "data.mdb").is_file():
+    if not is_written(config.directory / STORE):
         raise Unreadable(f"{config.directory} holds no store: node {config.node_id} never started")
     try:
         image_marks.trust(config.directory, node, config.node_id)

@@ -7,7 +7,6 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from fencepost.cli.images import STORE
 from fencepost.cli.output import JSON, echo_json
 from fencepost.cluster.console import Failed, Unreadable, WrongUsage
 from fencepost.records.invariant import CorruptData
@@ -16,6 +15,7 @@ from fencepost.settings.config import NodeConfig
 from fencepost.settings.node_identity import StorageError, read_identity
 from fencepost.snapshots.archive_repair import Wrong, give_up, take, wrong_segments
 from fencepost.snapshots.history import ARCHIVE_FOLDER
+from fencepost.snapshots.reader import STORE
 from fencepost.snapshots.segments import archive_owner
 from fencepost.snapshots.store import StoreInUse, require_unused
 

@@ -8,7 +8,7 @@ Store       is read in a process of its own: a broken page ends the process that
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -22,20 +22,23 @@ from fencepost.broker.log.checkpoints import PARTITION_FILE, load_topic_id
 from fencepost.broker.log.log_directory import LOCK_FILE, LogDirectory, LogDirectoryInUse
 from fencepost.broker.log.log_starts import COPY, LOG_STARTS, read_starts
 from fencepost.broker.log.repair import inspect
-from fencepost.cli.images import SNAPSHOTS, STORE
+from fencepost.cli.images import SNAPSHOTS
 from fencepost.cli.node_config import read_config
 from fencepost.cli.output import JSON, dir_option, echo_json, format_option
 from fencepost.cli.snapshot import BY_HAND
 from fencepost.cluster.console import Failed, Unreadable
 from fencepost.cluster.local_cluster import open_cluster
 from fencepost.quorum.journal import Journal
+from fencepost.quorum.older_store import is_new, is_noted, require_own_age
+from fencepost.quorum.opened_store import require_own, saved_position
 from fencepost.records.invariant import CorruptData, InvariantViolation
 from fencepost.records.levels import LevelTooHigh
-from fencepost.records.types import Log
+from fencepost.records.types import Log, LogIndex, NodeId, Offset
 from fencepost.settings.config import NodeConfig
 from fencepost.settings.meta_properties import META_PROPERTIES
 from fencepost.settings.node_clock import CLOCK, read_kept
 from fencepost.settings.node_identity import (
+    NotFormatted,
     StorageError,
     id_text,
     read_identity,
@@ -43,6 +46,7 @@ from fencepost.settings.node_identity import (
 )
 from fencepost.snapshots import snapshot
 from fencepost.snapshots.checksums import torn_sums
+from fencepost.snapshots.reader import STORE, is_written
 from fencepost.snapshots.segments import LOG_START, ArchiveReader, Hole, archive_owner, list_segments
 from fencepost.snapshots.store import STORE_FAILURES, Store, StoreInUse
 from fencepost.snapshots.sums import StoreDamaged, Verdict
@@ -142,20 +146,35 @@ def _locked(root: Path, stack: ExitStack) -> LogDirectory | None:
 
 def _of_home(config: NodeConfig) -> Iterator[Part]:
     home = config.directory
-    yield _looked("identity", home / META_PROPERTIES, partial(_identity, home))
+    yield _looked("identity", home / META_PROPERTIES, partial(_identity, home, config.node_id))
     if (home / CLOCK).exists():
         yield _looked("clock", home / CLOCK, partial(_clock, home))
-    if (home / STORE / "data.mdb").exists():
-        yield _in_a_child("store", home / STORE, partial(_store, home / STORE))
+    ends: dict[Log, Offset] = {}
+    archives = list(_archives(config, ends))  # first: they say how old the store must be
+    if is_written(home / STORE):
+        yield _in_a_child("store", home / STORE, partial(_store, config, ends))
+    elif config.is_controller and _has_store(home):
+        reason = "lost: data.mdb is missing or empty; with other voters the node joins again at its start"
+        yield Part(part="store", path=str(home / STORE), sound=False, holds="", reason=reason)
     if (home / HOSTED_LOGS).exists():
         yield _looked("hosted", home / HOSTED_LOGS, partial(_hosted, home))
-    for log in Log:
-        folder = home / ARCHIVE / log.directory
-        if folder.exists():
-            yield _looked("archive", folder, partial(_archive, folder, config, log))
+    yield from archives
     for folder in (home / SNAPSHOTS, home / BY_HAND):
         for each in snapshot.listed(folder):
             yield _looked("snapshot", each, partial(_snapshot, each))
+
+
+def _archives(config: NodeConfig, ends: dict[Log, Offset]) -> Iterator[Part]:
+    for log in Log:
+        folder = config.directory / ARCHIVE / log.directory
+        if folder.exists():
+            yield _looked("archive", folder, partial(_archive, folder, config, log, ends))
+
+
+def _has_store(home: Path) -> bool:
+    with suppress(StorageError):
+        return read_identity(home).has_store
+    return False
 
 
 def _lost(config: NodeConfig) -> Iterator[Part]:
@@ -199,9 +218,10 @@ def _hosted(home: Path) -> tuple[str, str]:
     return f"{len(tuple(hosted))} logs are remembered", ""
 
 
-def _identity(root: Path) -> tuple[str, str]:
+def _identity(root: Path, node_id: NodeId) -> tuple[str, str]:
     """Raises StorageError."""
     identity = read_identity(root)
+    require_identity(root, identity, cluster_id=None, node_id=node_id)
     if identity.meta_fault:
         raise CorruptData(identity.meta_fault)
     return f"node {identity.node_id} of cluster {identity.cluster_id}", identity.bootstrap_fault
@@ -255,9 +275,10 @@ def _in_a_child(part: str, path: Path, look: Look) -> Part:
     return answer
 
 
-def _store(folder: Path) -> tuple[str, str]:
-    """Raises StoreDamaged, StoreInUse, lmdb.Error."""
-    store = Store.open(folder)
+def _store(config: NodeConfig, ends: Mapping[Log, Offset]) -> tuple[str, str]:
+    """``ends``: of the last batches of its archives. Raises as Store.open, and what it is damaged by."""
+    home = config.directory
+    store = Store.open(home / STORE)
     try:
         verdict = store.verify_image()
         if verdict is Verdict.DAMAGED:
@@ -266,6 +287,11 @@ def _store(folder: Path) -> tuple[str, str]:
                 "neither that nor its copy can be read"
             )
         journal = Journal(store)
+        with suppress(NotFormatted):  # which the identity's part says
+            require_own(store, home, read_identity(home))
+        if not is_new(store, journal) or is_noted(store):
+            applied, _ = saved_position(store) or (LogIndex(1), None)
+            require_own_age(store, ends, journal, applied)
         seal = "not sealed yet" if verdict is Verdict.UNSEALED else "its sum is the sealed one"
         entries = f"journal of entries {journal.first_index} to {journal.last_index}"
         holds = f"image version {store.image.header.version}, {seal}; {entries}"
@@ -275,13 +301,14 @@ def _store(folder: Path) -> tuple[str, str]:
         store.abandon()
 
 
-def _archive(folder: Path, config: NodeConfig, log: Log) -> tuple[str, str]:
-    """Raises CorruptData, StorageError."""
+def _archive(folder: Path, config: NodeConfig, log: Log, ends: dict[Log, Offset]) -> tuple[str, str]:
+    """Notes where its last batch ends. Raises CorruptData, StorageError."""
     owner = archive_owner(read_identity(config.directory).cluster_id, log)
     reader = ArchiveReader(folder, owner=owner)
     batches, end = 0, reader.start
     for stored in reader.read():
         batches, end = batches + 1, stored.header.end
+        ends[log] = end
     holds = f"offsets {reader.start} to {end - 1}, {batches} batches, {len(reader.holes)} holes"
     is_whole = reader.start == LOG_START or Hole(LOG_START, reader.start) in reader.holes
     no_start = NO_START if config.keeps_archive(log) and not is_whole else ""

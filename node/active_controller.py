@@ -39,6 +39,7 @@ from fencepost.node.driver import (
 from fencepost.node.feature_server import features_of
 from fencepost.node.metrics import NodeMetrics
 from fencepost.node.server import ControllerServer
+from fencepost.quorum import opened_store
 from fencepost.quorum.crash_points import Reach, reach_in
 from fencepost.quorum.handshake import LinkConfig
 from fencepost.quorum.link_events import Events
@@ -59,7 +60,6 @@ from fencepost.wire.dispatch import Closing
 from fencepost.wire.k27_write_txn_markers import WriteTxnMarkers
 from fencepost.wire.request_memory import RequestMemory
 
-_STORE_OF: Final = "directory"  # store meta: the directory id of the node whose store it is
 EXIT_HALTED: Final = 1
 EXIT_UNREADABLE: Final = 3  # what is on disk, or comes from the leader, is of a later version
 
@@ -211,17 +211,14 @@ class Controller:
         )
 
     def _require_own_store(self) -> None:
-        """Raises StoreLost: another store in its place would let this voter vote twice in a term."""
-        store, own = self.replica.store, self._identity.voter_id.bytes
-        found = store.meta_get(_STORE_OF)
-        if found != own and (self._identity.has_store or found is not None):
+        """Raises StoreLost."""
+        store = self.replica.store
+        try:
+            if not opened_store.require_own(store, Path(self._config.directory), self._identity):
+                opened_store.own(store, self._identity)
+        except StoreLost:
             store.abandon()
-            raise StoreLost(
-                f"{self._config.directory}/store is not the store of this directory: it was replaced. Put "
-                "the right one there, or remove it: the other voters then take this node in as a new one"
-            )
-        if found is None:
-            store.meta_put(_STORE_OF, own)
+            raise
 
     # -- life ---------------------------------------------------------------------------------------
 

@@ -43,6 +43,7 @@ from fencepost.settings.node_identity import (
     without_store,
 )
 from fencepost.snapshots.history import ARCHIVE_FOLDER
+from fencepost.snapshots.reader import STORE, is_written
 from fencepost.snapshots.store import STORE_FAILURES
 from fencepost.snapshots.sums import StoreDamaged
 from fencepost.wire.descriptors import RESERVE_MIN
@@ -142,17 +143,18 @@ async def _clock(config: NodeConfig, log: FilteringBoundLogger) -> AsyncIterator
 
 
 def _with_its_store(config: NodeConfig, identity: Identity, log: FilteringBoundLogger) -> Identity:
-    """The identity to start with. A voter whose store was removed forgot its votes: it is a new one.
+    """The identity to start with. A voter whose store is gone, or empty, forgot its votes: it is a new one.
 
     Raises StorageError where no other voter has what it forgot.
     """
     directory = config.directory
-    if not (config.is_controller and identity.has_store) or (directory / "store" / "data.mdb").exists():
+    if not (config.is_controller and identity.has_store) or is_written(directory / STORE):
         return identity
     if len(config.voters) == 1:
         raise StorageError(
-            f"{directory}: the store of this node is gone (store/ was removed), and it is the only voter. "
-            "Put it back, or move the directory away and format a new one: the cluster then begins anew"
+            f"{directory}: the store of this node is gone (store/data.mdb is missing or empty), and it is "
+            "the only voter. Put it back, or move the directory away and format a new one: the cluster then "
+            "begins anew"
         )
     renewed = without_store(directory, identity)
     log.error(
@@ -171,7 +173,7 @@ def _without_damaged_store(
 
     Raises StorageError where no other voter has it.
     """
-    store = config.directory / "store"
+    store = config.directory / STORE
     if len(config.voters) == 1:
         raise StorageError(
             f"{store}: {error}. This node is the only voter, so nothing was changed. Put a whole copy of "

@@ -21,7 +21,16 @@ from structlog.typing import FilteringBoundLogger
 from fencepost.controller.replay import Applied, apply
 from fencepost.controller.view import EmptyView, ImageHeader, Overlay
 from fencepost.quorum.journal import REGULAR, Journal
-from fencepost.quorum.older_store import is_noted, note_archives, require_not_older
+from fencepost.quorum.older_store import (
+    MARK,
+    Mark,
+    is_new,
+    is_noted,
+    last_end,
+    note_archives,
+    read_mark,
+    require_own_age,
+)
 from fencepost.records.batch import stamp
 from fencepost.records.entry import Entry, LoggedBatch, decode_entry, decode_records, placed
 from fencepost.records.invariant import CorruptData, invariant
@@ -33,7 +42,6 @@ from fencepost.snapshots.clean_shutdown import forget_clean_shutdown, record_cle
 from fencepost.snapshots.store import Store
 from fencepost.snapshots.sums import StoreDamaged
 
-MARK: Final = "archive.mark"
 OFFSET_MAX: Final = Offset(2**63 - 1)
 
 
@@ -77,11 +85,8 @@ class Archiver:
         self._log = log
         root = self.root = config.directory / "archive"
         forget_clean_shutdown(root)
-        raw = store.meta_get(MARK)
-        self._mark: tuple[int, ImageHeader] = (
-            (1, ImageHeader()) if raw is None else msgspec.msgpack.decode(raw, type=tuple[int, ImageHeader])
-        )
-        is_empty = raw is None and journal.last_index <= 1  # the store was lost: nothing can be refilled
+        self._mark = read_mark(store)
+        is_empty = is_new(store, journal)
         epochs = _epochs(journal, self._mark)
         self.archives = {
             log: Archive.open(
@@ -108,7 +113,7 @@ class Archiver:
                 log.warning("archive_sums_changed", reason=archive.torn_sums, next=SUMS_REMEDY)
             self._log_cut(archive)
         if is_empty and not is_noted(store):
-            note_archives(store, self.archives)
+            note_archives(store, self._last_ends())
         else:
             self._require_not_older(journal, applied)  # by their ends: before any is cut
             for archive in self.archives.values():
@@ -127,17 +132,13 @@ class Archiver:
                 reason=archive.cut.reason,
             )
 
+    def _last_ends(self) -> dict[Log, Offset]:
+        return {log: last_end(archive) for log, archive in self.archives.items()}
+
     def _require_not_older(self, journal: Journal, applied: LogIndex) -> None:
         """Raises StoreDamaged, the archives closed."""
-        header = self._store.image.header
-        known = self._mark if header.version < self._mark[1].version else (applied, header)
         try:
-            require_not_older(self._store, self.archives, journal, (LogIndex(known[0]), known[1]))
-            if self._mark[0] < journal.first_index:  # the journal is never compacted past it
-                raise StoreDamaged(
-                    f"{MARK} is Raft index {self._mark[0]}, older than the journal, which begins at "
-                    f"{journal.first_index}"
-                )
+            require_own_age(self._store, self._last_ends(), journal, applied)
         except StoreDamaged:
             for archive in self.archives.values():
                 archive.close()
@@ -235,7 +236,7 @@ class Archiver:
 
 
 def _walk(
-    journal: Journal, mark: tuple[int, ImageHeader], applied: LogIndex
+    journal: Journal, mark: Mark, applied: LogIndex
 ) -> Iterator[tuple[Entry, ImageHeader, ImageHeader]]:
     """The entries after the mark that applied, with the headers before and after each."""
     view = Overlay(EmptyView())
@@ -275,7 +276,7 @@ class _Epochs:
         return self._epochs[number] if number >= 0 and offset < self._end else None
 
 
-def _epochs(journal: Journal, mark: tuple[int, ImageHeader]) -> dict[Log, _Epochs]:
+def _epochs(journal: Journal, mark: Mark) -> dict[Log, _Epochs]:
     """As the journal says, of what came after the mark; committed or not: the archive has what was."""
     found = {log: _Epochs() for log in LOGS}
     if mark[0] < journal.first_index:

@@ -18,10 +18,12 @@ from fencepost.controller.view import ImageHeader
 from fencepost.quorum.journal import REGULAR, Journal
 from fencepost.records.batch import batch_header
 from fencepost.records.entry import decode_entry
-from fencepost.records.types import Log, LogIndex, Offset
+from fencepost.records.types import LOGS, Log, LogIndex, Offset
 from fencepost.snapshots.archive import Archive
+from fencepost.snapshots.store import Store
 from fencepost.snapshots.sums import StoreDamaged
 
+MARK: Final = "archive.mark"  # in meta: where the archives are on disk, see archiver.py
 AHEAD: Final = "archive.ahead"  # in meta: where the archive of each log ended when the store was made
 
 
@@ -35,10 +37,23 @@ class Meta(Protocol):
         """Set it; durable at the next flush."""
 
 
-def note_archives(meta: Meta, archives: Mapping[Log, Archive]) -> None:
-    """The store is new, and what the archives have is not its own."""
-    ends = {int(log): last_end(archive) for log, archive in archives.items()}
-    meta.meta_put(AHEAD, msgspec.msgpack.encode(ends))
+Mark = tuple[int, ImageHeader]
+
+
+def read_mark(meta: Meta) -> Mark:
+    """Up to where the archives are on disk; the log's begin of a store that never said."""
+    raw = meta.meta_get(MARK)
+    return (1, ImageHeader()) if raw is None else msgspec.msgpack.decode(raw, type=Mark)
+
+
+def is_new(meta: Meta, journal: Journal) -> bool:
+    """Nothing can be refilled from it: it was made beside archives that are not its own, or with them."""
+    return meta.meta_get(MARK) is None and journal.last_index <= 1
+
+
+def note_archives(meta: Meta, ends: Mapping[Log, Offset]) -> None:
+    """The store is new, and what the archives have is not its own. ``ends``: of their last batches."""
+    meta.meta_put(AHEAD, msgspec.msgpack.encode({int(log): end for log, end in ends.items()}))
 
 
 def is_noted(meta: Meta) -> bool:
@@ -46,27 +61,37 @@ def is_noted(meta: Meta) -> bool:
     return meta.meta_get(AHEAD) is not None
 
 
+def require_own_age(store: Store, ends: Mapping[Log, Offset], journal: Journal, applied: LogIndex) -> None:
+    """``ends``: of the last batches of the archives; ``applied``: the image's place. Raises StoreDamaged."""
+    mark, header = read_mark(store), store.image.header
+    index, known = mark if header.version < mark[1].version else (applied, header)
+    require_not_older(store, ends, journal, (LogIndex(index), known))
+    if mark[0] < journal.first_index:  # the journal is never compacted past it
+        raise StoreDamaged(
+            f"{MARK} is Raft index {mark[0]}, older than the journal, which begins at {journal.first_index}"
+        )
+
+
 def require_not_older(
     meta: Meta,
-    archives: Mapping[Log, Archive],
+    ends: Mapping[Log, Offset],
     journal: Journal,
     image: tuple[LogIndex, ImageHeader],
 ) -> None:
     """``image``: a place up to which the ends of all logs are known. Raises StoreDamaged."""
     index, header = image
-    found = {log: last_end(archive) for log, archive in archives.items()}
-    if all(end <= header.log_end(log) for log, end in found.items()):
+    if all(end <= header.log_end(log) for log, end in ends.items()):
         return
     raw = meta.meta_get(AHEAD)
     noted = {} if raw is None else msgspec.msgpack.decode(raw, type=dict[int, int])
-    possible = {log: int(header.log_end(log)) for log in archives}
+    possible = {log: int(header.log_end(log)) for log in LOGS}
     for at in range(max(index + 1, journal.first_index), journal.last_index + 1):
         entry = journal.entry_at(at)
         if entry is not None and entry[0][:1] == REGULAR:
             for log, batch in decode_entry(entry[0][1:]).batches:
                 batch_of = batch_header(batch)
                 possible[log] += batch_of.end - batch_of.base_offset
-    for log, end in found.items():
+    for log, end in ends.items():
         if end > max(possible[log], noted.get(int(log), 0)):
             raise StoreDamaged(
                 f"the store is older than its archive: {log.directory} has batches up to offset {end}, image "

@@ -5,10 +5,13 @@ Image     every row is read, and their sum held against the seal. A damaged imag
 Journal   an entry with a wrong checksum, or one that is missing, is a lost store: an acknowledgement was
           given for it, so the node must not vote with it. StoreDamaged: node/main.py joins as a new voter.
 Age       so is a store that is older than its archive (older_store.py).
+Owner     a store of another directory, or one that was made anew in its place, would let this voter vote
+          twice in a term: it is refused, and kept.
 """
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import msgspec
 from structlog.typing import FilteringBoundLogger
@@ -18,25 +21,42 @@ from fencepost.quorum.image_marks import BAD, TRUST
 from fencepost.quorum.journal import Journal
 from fencepost.quorum.start_progress import Progress
 from fencepost.records.types import LogIndex, Term
-from fencepost.snapshots.reader import APPLIED
+from fencepost.settings.node_identity import Identity, StoreLost
+from fencepost.snapshots.reader import APPLIED, STORE
 from fencepost.snapshots.store import ImageLost, Store
 from fencepost.snapshots.sums import StoreDamaged, Verdict
 
+_OWNER: Final = "directory"  # in meta: the voter id of the node whose store it is
+
+
+def require_own(store: Store, directory: Path, identity: Identity) -> bool:
+    """Raises StoreLost. False: it is a new store, without an owner yet."""
+    found, own = store.meta_get(_OWNER), identity.voter_id.bytes
+    if found != own and (identity.has_store or found is not None):
+        raise StoreLost(
+            f"{directory / STORE} is not the store of this directory: it was replaced. Put the right one "
+            "there, or remove it: the other voters then take this node in as a new one"
+        )
+    return found is not None
+
+
+def own(store: Store, identity: Identity) -> None:
+    """From the next flush on it is this node's."""
+    store.meta_put(_OWNER, identity.voter_id.bytes)
+
 
 def open_store(directory: Path, *, sync: bool, log: FilteringBoundLogger) -> Store:
-    """The store of a node's directory, made if there is none. Raises StoreInUse."""
+    """The store of a node's directory, made if there is none. Raises StoreInUse, StoreDamaged."""
     directory.mkdir(parents=True, exist_ok=True)
-    store = Store.open(directory / "store", sync=sync)
+    store = Store.open(directory / STORE, sync=sync)
     verdict = store.verify_image()  # the seal says which rows are the image's
     if store.forget_lost_image():
-        log.error("image_lost", store=str(directory / "store"))
+        log.error("image_lost", store=str(directory / STORE))
     elif verdict is Verdict.DAMAGED:
         store.forget_image()
         if store.meta_get(TRUST) is None:
             store.meta_delete(BAD)  # it is gone, and what follows is made of the journal
-        log.error(
-            "image_damaged", store=str(directory / "store"), next="made again from snapshot and journal"
-        )
+        log.error("image_damaged", store=str(directory / STORE), next="made again from snapshot and journal")
     return store
 
 

@@ -105,14 +105,23 @@ class Reader:
         return digest_of(self.header, self.rows())
 
 
+STORE: Final = "store"  # below a node's directory: the LMDB environment
+
+
+def is_written(directory: Path) -> bool:
+    """There is a store: a file without a byte is none, of which the first commit writes pages."""
+    file = directory / "data.mdb"
+    return file.exists() and file.stat().st_size > 0
+
+
 @contextmanager
 def read_store(directory: Path) -> Iterator[Reader]:
     """Read a store from another process, while its node runs or not.
 
     Raises FileNotFoundError if there is none. Never writes: an offline command may run as another user.
     """
-    if not (directory / "data.mdb").exists():
-        raise FileNotFoundError(f"{directory} holds no store (data.mdb is missing)")
+    if not is_written(directory):
+        raise FileNotFoundError(f"{directory} holds no store (data.mdb is missing or empty)")
     env = lmdb.open(str(directory), readonly=True, max_dbs=8, map_size=MAP_BYTES, readahead=False)
     try:
         meta_db, image_db, journal_db = (_existing(env, name) for name in (b"meta", b"image", b"journal"))

@@ -19,6 +19,7 @@ from lmdb import verify
 
 from fencepost.records.invariant import CorruptData
 from fencepost.snapshots.page_nodes import require_whole_pages
+from fencepost.snapshots.reader import is_written
 from fencepost.snapshots.sums import StoreDamaged
 
 TABLES: Final = (b"meta", b"journal", b"image", b"sums")
@@ -36,9 +37,9 @@ _PASSED_OVER: Final = (
 
 def require_sound_pages(directory: Path) -> None:
     """Of the store in a directory; one that was never written is sound. Raises StoreDamaged, OSError."""
-    file = directory / "data.mdb"
-    if not file.exists() or not file.stat().st_size:
+    if not is_written(directory):
         return
+    file = directory / "data.mdb"
     try:
         found = [each for each in _problems(str(directory)) if not any(map(each.__contains__, _PASSED_OVER))]
         if not found:

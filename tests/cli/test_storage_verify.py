@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -21,7 +22,8 @@ from fencepost.cli import storage_verify
 from fencepost.cluster.local_cluster import LocalCluster, create_cluster
 from fencepost.controller.producer_ids import PRODUCER_IDS, ProducerIds
 from fencepost.controller.view import ImageHeader
-from fencepost.quorum.journal import REGULAR, Journal
+from fencepost.quorum.journal import NO_OP, Journal
+from fencepost.quorum.opened_store import own
 from fencepost.records.types import (
     BrokerEpoch,
     BrokerId,
@@ -32,8 +34,9 @@ from fencepost.records.types import (
     ProducerId,
     Term,
 )
+from fencepost.settings.meta_properties import read_properties, write_properties
 from fencepost.settings.node_clock import NodeClock
-from fencepost.settings.node_identity import id_text, read_identity
+from fencepost.settings.node_identity import id_text, read_identity, remember_store
 from fencepost.snapshots.reader import APPLIED
 from fencepost.snapshots.store import Store
 from fencepost.snapshots.sums import SEAL
@@ -53,7 +56,7 @@ def cluster(tmp_path: Path, capsys: Capture) -> LocalCluster:
     store = Store.open(home / "store")
     store.verify_image()
     journal = Journal(store)
-    journal.add(REGULAR + COMMAND, 2, 1)
+    journal.add(NO_OP + COMMAND, 2, 1)
     block = ProducerIds(BrokerId(1), BrokerEpoch(7), ProducerId(0x3A98), ProducerId(0x3E80))
     store.image.put(PRODUCER_IDS, 0, block)
     store.image.header = ImageHeader(ImageVersion(8), Term(1), NodeId(1), (4, 0, 0))
@@ -197,10 +200,56 @@ def test_damage_of_a_partition_is_said_with_its_repair(cluster: LocalCluster, ca
 def test_a_process_that_dies_of_a_broken_page_is_a_finding(
     cluster: LocalCluster, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(storage_verify, "_store", lambda _folder: os.kill(os.getpid(), signal.SIGKILL))
+    monkeypatch.setattr(storage_verify, "_store", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
     node = report(cluster, capsys, 1)
     (damaged,) = [each for each in node["parts"] if not each["sound"]]
     assert f"died by signal {int(signal.SIGKILL)}" in damaged["reason"]
+
+
+def _of_another_directory(home: Path) -> None:
+    store = Store.open(home / "store")
+    own(store, replace(read_identity(home), voter_id=UUID(int=9)))
+    store.flush()
+    store.close()
+
+
+def _an_older_one(home: Path) -> None:
+    shutil.rmtree(home / "archive")
+    filled(home / "archive", 5, cluster=read_identity(home).cluster_id).close()
+
+
+def _of_another_node(home: Path) -> None:
+    write_properties(home, {**read_properties(home).pairs, "node.id": "2"})
+
+
+@pytest.mark.parametrize(
+    ("change", "part", "reason"),
+    [
+        (lambda home: shutil.rmtree(home / "store"), "store", "lost: data.mdb is missing or empty"),
+        (lambda home: os.truncate(home / "store/data.mdb", 0), "store", "lost: data.mdb is missing or empty"),
+        (_of_another_directory, "store", "not the store of this directory"),
+        (_an_older_one, "store", "has batches up to offset 5, image and journal reach offset 4"),
+        (_of_another_node, "identity", "belongs to node 2, but the configuration says node.id=1"),
+    ],
+    ids=["gone", "empty", "of another directory", "older than its archive", "identity of another node"],
+)
+def test_what_a_start_does_not_go_on_with_is_damage(
+    cluster: LocalCluster, capsys: Capture, change: Callable[[Path], None], part: str, reason: str
+) -> None:
+    """Each part is sound by itself."""
+    home = cluster.node(1).config.directory
+    remember_store(home, read_identity(home))
+    store = Store.open(home / "store")
+    own(store, read_identity(home))
+    store.flush()
+    store.close()
+    assert report(cluster, capsys, 0)["sound"]
+    change(home)
+    before = {file: file.read_bytes() for file in home.rglob("*.mdb") if file.name != "lock.mdb"}
+    (damaged,) = [each for each in report(cluster, capsys, 1)["parts"] if not each["sound"]]
+    assert damaged["part"] == part
+    assert reason in damaged["reason"]
+    assert all(file.read_bytes() == raw for file, raw in before.items()), "nothing is changed"
 
 
 def test_no_byte_is_changed_though_the_store_has_no_seal(cluster: LocalCluster, capsys: Capture) -> None:

@@ -211,7 +211,7 @@ ARCHIVES: Final = (
         "archive-of-a-lost-store-cut",
         "a node that lost its store cuts nothing of its archive but a torn tail",
         "quorum/archiver.py",
-        "        is_empty = raw is None and journal.last_index <= 1",
+        "        is_empty = is_new(store, journal)",
         "        is_empty = False",
         (TESTS + "test_a_node_without_its_store_cuts_nothing_but_a_torn_tail_of_its_archive",),
     ),

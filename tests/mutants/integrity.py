@@ -42,7 +42,7 @@ INTEGRITY: Final = (
         "integrity-archive-of-another-store-counts",
         "a new store notes where an old archive ended",
         "quorum/older_store.py",
-        "    meta.meta_put(AHEAD, msgspec.msgpack.encode(ends))\n",
+        "    meta.meta_put(AHEAD, msgspec.msgpack.encode({int(log): end for log, end in ends.items()}))\n",
         "    msgspec.msgpack.encode(ends)\n",
         (OLDER + "test_a_new_store_beside_an_old_archive_notes_where_that_ended",),
     ),
@@ -315,9 +315,9 @@ INTEGRITY: Final = (
     Mutant(
         "integrity-earlier-mark-believed",
         "a mark of the archive that the journal does not reach back to is another one than was written",
-        "quorum/archiver.py",
-        "            if self._mark[0] < journal.first_index:",
-        "            if False:",
+        "quorum/older_store.py",
+        "    if mark[0] < journal.first_index:",
+        "    if False:",
         (OLDER + "test_a_store_with_an_earlier_mark_of_its_archive_is_a_lost_store",),
     ),
 )

@@ -1,5 +1,6 @@
 """A voter that lost its disk forgot its votes: it waits until the others, without it, take it in again."""
 
+import os
 import shutil
 
 import pytest
@@ -91,6 +92,12 @@ def test_a_voter_whose_store_was_deleted_does_not_come_back_as_who_it_was(nodes:
         nodes.kill(robbed)
         nodes.start(robbed)  # it has its store: nothing to say
         assert len(nodes.events(robbed, "store_lost")) == 1
+        load.await_done(20)
+        nodes.kill(robbed)
+        os.truncate(nodes.home(robbed) / "store/data.mdb", 0)  # as a crash of the machine may leave it
+        mark = nodes.log_size(robbed)
+        nodes.start(robbed)
+        assert nodes.events(robbed, "store_lost", mark)
         load.await_done(20)
     check_run(nodes, load, since)
 

@@ -7,9 +7,8 @@ import msgspec
 import pytest
 
 from fencepost.controller.view import ImageHeader
-from fencepost.quorum.archiver import MARK
 from fencepost.quorum.journal import Journal
-from fencepost.quorum.older_store import note_archives, require_not_older
+from fencepost.quorum.older_store import MARK, last_end, note_archives, require_not_older
 from fencepost.records.types import Log, LogIndex, NodeId, Offset
 from fencepost.snapshots.store import Store
 from fencepost.snapshots.sums import SEAL, SEAL_COPY, Seal, StoreDamaged, read_seal
@@ -125,15 +124,18 @@ def test_a_new_store_beside_an_old_archive_notes_where_that_ended(tmp_path: Path
     journal = Journal(store)
     archive = filled(tmp_path, 6)
     nothing = (LogIndex(1), ImageHeader())
-    archives = {Log.METADATA: archive}
+
+    def ends() -> dict[Log, Offset]:
+        return {Log.METADATA: last_end(archive)}
+
     with pytest.raises(StoreDamaged, match="batches up to offset 6"):
-        require_not_older(store, archives, journal, nothing)
-    note_archives(store, archives)
-    require_not_older(store, archives, journal, nothing)
+        require_not_older(store, ends(), journal, nothing)
+    note_archives(store, ends())
+    require_not_older(store, ends(), journal, nothing)
     archive.start_at(Offset(50))
-    require_not_older(store, archives, journal, nothing)
+    require_not_older(store, ends(), journal, nothing)
     archive.append(batch(50))
     with pytest.raises(StoreDamaged, match="batches up to offset 51"):
-        require_not_older(store, archives, journal, nothing)
+        require_not_older(store, ends(), journal, nothing)
     archive.close()
     store.abandon()
