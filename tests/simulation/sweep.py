@@ -104,7 +104,7 @@ class _Flipped(NamedTuple):
             return False
         try:
             return self.at // PAGE in {0, 1} | pages(self.path)
-        except (struct.error, ValueError, RecursionError):
+        except (struct.error, ValueError, OverflowError, RecursionError):
             return True  # a page that leads nowhere
 
     def __str__(self) -> str:
@@ -237,13 +237,15 @@ class Sweep:
         return victim, [each for each in self.sim.processes.values() if each is not victim]
 
     def _running(self, case: Case) -> Process:
-        """Of that role, once all is settled."""
+        """Of that role, once all is settled and it has the structure: a table's branch pages come and go."""
         sim = self.sim
         deadline = sim.agenda.now + HEAL_S
-        while not sim._settled():
-            require(sim.agenda.now < deadline, "the cluster does not settle")
+        while True:
+            found = (each for each in sim.processes.values() if _leads(each) is (case.role == "leader"))
+            if sim._settled() and case.structure in places((victim := next(found)).directory):
+                return victim
+            require(sim.agenda.now < deadline, "the cluster does not settle, or has no such structure")
             sim.run(sim.look_again_s)
-        return next(each for each in sim.processes.values() if _leads(each) is (case.role == "leader"))
 
     def _demand_service(self) -> None:
         sim = self.sim
