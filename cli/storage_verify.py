@@ -31,6 +31,7 @@ from fencepost.cluster.local_cluster import open_cluster
 from fencepost.quorum.journal import Journal
 from fencepost.quorum.older_store import is_new, is_noted, require_own_age
 from fencepost.quorum.opened_store import require_own, saved_position
+from fencepost.quorum.store_starts import read_beside, require_latest
 from fencepost.records.invariant import CorruptData, InvariantViolation
 from fencepost.records.levels import LevelTooHigh
 from fencepost.records.types import Log, LogIndex, NodeId, Offset
@@ -289,6 +290,7 @@ def _store(config: NodeConfig, ends: Mapping[Log, Offset]) -> tuple[str, str]:
         journal = Journal(store)
         with suppress(NotFormatted):  # which the identity's part says
             require_own(store, home, read_identity(home))
+            require_latest(store, home, read_identity(home))
         if not is_new(store, journal) or is_noted(store):
             applied, _ = saved_position(store) or (LogIndex(1), None)
             require_own_age(store, ends, journal, applied)
@@ -296,7 +298,8 @@ def _store(config: NodeConfig, ends: Mapping[Log, Offset]) -> tuple[str, str]:
         entries = f"journal of entries {journal.first_index} to {journal.last_index}"
         holds = f"image version {store.image.header.version}, {seal}; {entries}"
         mended = ", ".join(sorted(store.mended))
-        return holds, f"not as written, put right by a start: {mended}" if mended else ""
+        said = f"not as written, put right by a start: {mended}" if mended else ""
+        return holds, "; ".join(each for each in (said, read_beside(home).wrong) if each)
     finally:
         store.abandon()
 

@@ -10,7 +10,6 @@ import random
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Final
 from uuid import UUID
 
@@ -49,6 +48,7 @@ from fencepost.quorum.port import Decide, R, Reply, Task, Ts
 from fencepost.quorum.raft_log import use_clock
 from fencepost.quorum.replica_config import ReplicaConfig
 from fencepost.quorum.start_progress import Progress
+from fencepost.quorum.store_starts import count_start, remember_start
 from fencepost.records.levels import LevelTooHigh
 from fencepost.records.named_errors import described
 from fencepost.records.types import BrokerId, Log, NodeId
@@ -56,6 +56,7 @@ from fencepost.settings.config import ConfigError, NodeConfig
 from fencepost.settings.credentials import Credentials
 from fencepost.settings.node_clock import NodeClock
 from fencepost.settings.node_identity import Identity, StoreLost, remember_store
+from fencepost.snapshots.sums import StoreDamaged
 from fencepost.wire.dispatch import Closing
 from fencepost.wire.k27_write_txn_markers import WriteTxnMarkers
 from fencepost.wire.request_memory import RequestMemory
@@ -139,7 +140,7 @@ class Controller:
                 initial_voters=identity.initial_voters,
                 log_level_formatted=identity.log_level,
                 users_formatted=identity.users,
-                directory=Path(config.directory),
+                directory=config.directory,
                 election_s=(config.election_timeout_ms_min / 1000, config.election_timeout_ms_max / 1000),
                 heartbeat_s=config.raft_heartbeat_interval_ms / 1000,
                 snapshot_entries=config.snapshot_entries_interval,
@@ -211,22 +212,24 @@ class Controller:
         )
 
     def _require_own_store(self) -> None:
-        """Raises StoreLost."""
-        store = self.replica.store
+        """Raises StoreLost, StoreDamaged, OSError, everything closed."""
         try:
-            if not opened_store.require_own(store, Path(self._config.directory), self._identity):
-                opened_store.own(store, self._identity)
-        except StoreLost:
-            store.abandon()
+            opened_store.take(self.replica.store, self._config.directory, self._identity)
+        except (StoreLost, StoreDamaged, OSError):
+            self.replica.archiver.close()
+            self.replica.store.abandon()
             raise
 
     # -- life ---------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Listen to peers and brokers, and take part. Raises OSError if a port is taken."""
+        directory = self._config.directory
+        count_start(self.replica.store)
+        self.replica.flush()
         if not self._identity.has_store:
-            self.replica.flush()
-            remember_store(Path(self._config.directory), self._identity)
+            remember_store(directory, self._identity)
+        remember_start(self.replica.store, directory, self._identity, self._log)
         await self._links.start()
         await self._listeners.start()
         self._sweep()

@@ -4,7 +4,7 @@ Image     every row is read, and their sum held against the seal. A damaged imag
           again from the newest sound snapshot here and the journal behind it, as one that was deleted.
 Journal   an entry with a wrong checksum, or one that is missing, is a lost store: an acknowledgement was
           given for it, so the node must not vote with it. StoreDamaged: node/main.py joins as a new voter.
-Age       so is a store that is older than its archive (older_store.py).
+Age       so is a store that is older than its archive (older_store.py), or than its starts (store_starts.py).
 Owner     a store of another directory, or one that was made anew in its place, would let this voter vote
           twice in a term: it is refused, and kept.
 """
@@ -20,6 +20,7 @@ from fencepost.quorum.archiver import ArchiveConfig, Archiver
 from fencepost.quorum.image_marks import BAD, TRUST
 from fencepost.quorum.journal import Journal
 from fencepost.quorum.start_progress import Progress
+from fencepost.quorum.store_starts import require_latest
 from fencepost.records.types import LogIndex, Term
 from fencepost.settings.node_identity import Identity, StoreLost
 from fencepost.snapshots.reader import APPLIED, STORE
@@ -27,6 +28,13 @@ from fencepost.snapshots.store import ImageLost, Store
 from fencepost.snapshots.sums import StoreDamaged, Verdict
 
 _OWNER: Final = "directory"  # in meta: the voter id of the node whose store it is
+
+
+def take(store: Store, directory: Path, identity: Identity) -> None:
+    """The store is this directory's, and the newest. Raises StoreLost, StoreDamaged, OSError."""
+    if not require_own(store, directory, identity):
+        own(store, identity)
+    require_latest(store, directory, identity)
 
 
 def require_own(store: Store, directory: Path, identity: Identity) -> bool:

@@ -24,6 +24,7 @@ from fencepost.controller.producer_ids import PRODUCER_IDS, ProducerIds
 from fencepost.controller.view import ImageHeader
 from fencepost.quorum.journal import NO_OP, Journal
 from fencepost.quorum.opened_store import own
+from fencepost.quorum.store_starts import STARTS_FILE
 from fencepost.records.types import (
     BrokerEpoch,
     BrokerId,
@@ -250,6 +251,13 @@ def test_what_a_start_does_not_go_on_with_is_damage(
     assert damaged["part"] == part
     assert reason in damaged["reason"]
     assert all(file.read_bytes() == raw for file, raw in before.items()), "nothing is changed"
+
+
+def test_a_changed_count_of_starts_is_said(cluster: LocalCluster, capsys: Capture) -> None:
+    """The store is sound, and a start writes the count again."""
+    (cluster.node(1).config.directory / STARTS_FILE).write_bytes(b"AAAAAAAAAAAAAAAAAAAAAA 7 00000000\n")
+    (store,) = [part for part in report(cluster, capsys, 0)["parts"] if part["part"] == "store"]
+    assert "store-starts is not as it was written" in store["reason"]
 
 
 def test_no_byte_is_changed_though_the_store_has_no_seal(cluster: LocalCluster, capsys: Capture) -> None:

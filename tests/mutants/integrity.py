@@ -13,6 +13,7 @@ OF_VOTER: Final = "tests/quorum/test_clean_shutdown.py::"
 SUMS: Final = "tests/snapshots/test_sums.py::"
 STORMS: Final = "tests/simulation/test_flip_storms.py::test_damaged_stores_give_no_wrong_answer"
 
+STARTS: Final = "tests/quorum/test_store_starts.py::"
 OLDER: Final = "tests/quorum/test_older_store.py::"
 GENERATIONS: Final = "tests/snapshots/test_generations.py::"
 COPIES: Final = "tests/snapshots/test_seal_copies.py::"
@@ -37,6 +38,46 @@ INTEGRITY: Final = (
         "        if end > max(possible[log], noted.get(int(log), 0)):\n",
         "        if False:\n",
         (OLDER + "test_an_older_copy_of_the_store_is_a_lost_store",),
+    ),
+    Mutant(
+        "integrity-starts-not-compared",
+        "a store that was opened less often than was written beside it is an older one",
+        "quorum/store_starts.py",
+        "    if inside < beside.number and",
+        "    if False and",
+        (STARTS + "test_a_copy_of_the_store_before_its_last_start_is_a_lost_store",),
+    ),
+    Mutant(
+        "integrity-start-not-counted",
+        "each start is counted in the store",
+        "quorum/store_starts.py",
+        "str(_inside(store) + 1).encode()",
+        "str(1).encode()",
+        (STARTS + "test_a_copy_of_the_store_before_its_last_start_is_a_lost_store",),
+    ),
+    Mutant(
+        "integrity-starts-of-any-voter",
+        "a new voter in an old directory begins to count again",
+        "quorum/store_starts.py",
+        "    if inside < beside.number and beside.voter_id == id_text(identity.voter_id):\n",
+        "    if inside < beside.number:\n",
+        (STARTS + "test_the_file_of_another_voter_says_nothing",),
+    ),
+    Mutant(
+        "integrity-starts-without-a-check",
+        "a changed number beside the store says nothing",
+        "quorum/store_starts.py",
+        '    if check != f"{crc32c(said):08x}".encode() or not number.isdigit():\n',
+        "    if not number.isdigit():\n",
+        (STARTS + "test_a_file_with_a_changed_byte_says_nothing",),
+    ),
+    Mutant(
+        "integrity-start-needs-room",
+        "a node starts where its count cannot be written",
+        "quorum/store_starts.py",
+        "    except OSError as error:\n        log",
+        "    except OSError as error:\n        raise\n        log",
+        (STARTS + "test_a_full_disk_is_no_reason_not_to_start",),
     ),
     Mutant(
         "integrity-archive-of-another-store-counts",

@@ -19,7 +19,7 @@ COMPACTED: Final = "compacted"
 SMALL_FILES: Final = (
     "meta.properties", "meta.properties.copy", "clock.json", "bootstrap.json", "hosted-logs",
     "log-start-offset-checkpoint", "log-start-offset-checkpoint.copy", "cleaner-offset-checkpoint",
-    ".lock", ".kafka_cleanshutdown",
+    ".lock", ".kafka_cleanshutdown", "store-starts",
 )  # fmt: skip
 OF_PARTITIONS: Final = (
     ".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checksums", "leader-epoch-checkpoint",

@@ -114,3 +114,25 @@ def test_a_store_of_another_directory_is_refused(nodes: Nodes) -> None:
     shutil.rmtree(nodes.home(first) / "store")
     nodes.start(first, second)
     nodes.await_followed()
+
+
+@pytest.mark.row("beyond.13")
+def test_an_older_copy_of_the_store_forgot_votes_though_no_archive_says_so(nodes: Nodes) -> None:
+    nodes.await_followed()
+    first, _ = nodes.followers()
+    store = nodes.home(first) / "store"
+    nodes.kill(first)
+    shutil.copytree(store, nodes.home(first) / "older")
+    nodes.start(first)
+    nodes.await_followed()
+    nodes.kill(first)
+    shutil.rmtree(store)
+    (nodes.home(first) / "older").rename(store)
+    verified = fencepost("storage", "verify", "--node", first, "--dir", nodes.cluster.directory)
+    assert verified.status == 1
+    assert "the store is older than" in verified.stdout
+    mark = nodes.log_size(first)
+    nodes.start(first)
+    assert nodes.events(first, "store_damaged", mark)
+    assert nodes.events(first, "store_lost", mark)
+    nodes.await_followed()
