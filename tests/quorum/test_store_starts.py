@@ -6,32 +6,35 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-import structlog
-from structlog.testing import capture_logs
 
 from fencepost.quorum.store_starts import STARTS_FILE, count_start, remember_start, require_latest
 from fencepost.records.types import NodeId
 from fencepost.settings.node_identity import Identity
 from fencepost.snapshots.store import Store
 from fencepost.snapshots.sums import StoreDamaged
+from tests.wire.stage import capturing_log
 
-LOG = structlog.get_logger()
 IDENTITY = Identity(
     cluster_id="c", node_id=NodeId(1), directory_id=UUID(int=1), voter_id=UUID(int=2), initial_voters=None
 )
 
 
-def started(home: Path, *, remembers: bool = True) -> None:
-    """As a node does, killed before it wrote beside its store if not ``remembers``. Raises StoreDamaged."""
+def started(home: Path, *, remembers: bool = True) -> list[str]:
+    """As a node does, killed before it wrote beside its store if not ``remembers``. Raises StoreDamaged.
+
+    Returns the events that it logged.
+    """
+    log, events = capturing_log()
     store = Store.open(home / "store", sync=False)
     try:
         require_latest(store, home, IDENTITY)
         count_start(store)
         store.flush()
         if remembers:
-            remember_start(store, home, IDENTITY, LOG)
+            remember_start(store, home, IDENTITY, log)
     finally:
         store.abandon()
+    return [each["event"] for each in events]
 
 
 def copied(home: Path, name: str) -> None:
@@ -71,9 +74,7 @@ def test_a_file_with_a_changed_byte_says_nothing(tmp_path: Path, at: int) -> Non
     raw = file.read_bytes()
     assert len(raw) == 34
     file.write_bytes(raw[:at] + bytes((raw[at] ^ 4,)) + raw[at + 1 :])
-    with capture_logs() as logs:
-        started(tmp_path)
-    assert [each["event"] for each in logs] == ["store_starts_damaged"]
+    assert started(tmp_path) == ["store_starts_damaged"]
     assert file.read_bytes().split(b" ")[1] == b"4"
 
 
@@ -82,13 +83,13 @@ def test_the_file_of_another_voter_says_nothing(tmp_path: Path) -> None:
     store = Store.open(tmp_path / "store", sync=False)
     for _ in range(3):
         count_start(store)
-    remember_start(store, tmp_path, replace(IDENTITY, voter_id=UUID(int=3)), LOG)
+    remember_start(store, tmp_path, replace(IDENTITY, voter_id=UUID(int=3)), capturing_log()[0])
     store.abandon()
     started(tmp_path)
 
 
 def test_a_full_disk_is_no_reason_not_to_start(tmp_path: Path) -> None:
-    started(tmp_path)
+    assert started(tmp_path) == []
     (tmp_path / f"{STARTS_FILE}.part").mkdir()  # what is written aside cannot be
-    started(tmp_path)
-    started(tmp_path)
+    assert started(tmp_path) == ["store_starts_not_kept"]
+    assert started(tmp_path) == ["store_starts_not_kept"]
