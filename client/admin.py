@@ -127,7 +127,11 @@ class Admin:
 
     async def __aenter__(self) -> Self:
         """Reach the cluster. Raises NotReachable."""
-        await self._metadata.refresh(self._timeout_s)
+        try:
+            await self._metadata.refresh(self._timeout_s)
+        except BaseException:
+            await self.close()
+            raise
         return self
 
     async def __aexit__(
@@ -139,8 +143,10 @@ class Admin:
     async def close(self) -> None:
         """Close all connections. May be called again."""
         self._closed = True
-        await self._metadata.close()
-        await self._network.close()
+        try:
+            await self._metadata.close()
+        finally:
+            await self._network.close()
 
     # -- topics ---------------------------------------------------------------------------------------------
 

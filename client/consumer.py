@@ -7,6 +7,7 @@ Loop        a consumer belongs to the event loop that it was started in; one cal
 """
 
 import asyncio
+import contextlib
 import random
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from types import TracebackType
@@ -145,16 +146,21 @@ class Consumer:
         )
 
     async def close(self) -> None:
-        """Leave the group, unless the member is static, and close all connections. May be called again."""
+        """Leave the group, unless the member is static, and close all connections. May be called again.
+
+        Cancelled, or a listener raises: all is closed, but the group waits for the member's session to end.
+        """
         if self._closed:
             return
         self._closed = True
-        if self._rebalances is not None:
-            await self._rebalances.leave(self._fetcher)
-        if self._fetcher is not None:
-            self._fetcher.close()
-        await self._metadata.close()
-        await self._network.close()
+        async with contextlib.AsyncExitStack() as ending:  # each of these, in the order from the last
+            ending.push_async_callback(self._network.close)
+            ending.push_async_callback(self._metadata.close)
+            if self._fetcher is not None:
+                ending.callback(self._fetcher.close)
+            if self._rebalances is not None and self._membership is not None:
+                ending.callback(self._membership.end_heartbeats)
+                ending.push_async_callback(self._rebalances.leave, self._fetcher)
 
     # -- what is read ---------------------------------------------------------------------------------------
 

@@ -142,6 +142,11 @@ class Membership:
             await self._leave("the consumer was closed")
         self.lose()
 
+    def end_heartbeats(self) -> None:
+        """Send none any more: the session ends the membership, if nothing else did."""
+        if self._heartbeats is not None:
+            self._heartbeats.cancel()
+
     async def _leave(self, reason: str) -> None:
         request = LeaveGroup(self._settings.group_id, (Leaver(self.member_id, None, reason),))
         try:

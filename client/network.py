@@ -167,12 +167,12 @@ class Network:
     async def close(self) -> None:
         """Close all connections. Calls in flight raise ConnectionLost."""
         self._closed = True
+        for connection in (*self._connections.values(), *([self._control] if self._control else [])):
+            connection.close()
         opening = list(self._opening.values())
         for task in opening:
             task.cancel()
         await asyncio.gather(*opening, return_exceptions=True)
-        for connection in (*self._connections.values(), *([self._control] if self._control else [])):
-            connection.close()
 
     async def _attempt(
         self, connection: Connection, api: Api[Q, R], request: Q, timeout_s: float | None

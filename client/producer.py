@@ -171,21 +171,24 @@ class Producer:
         self._sender = sender
 
     async def close(self, *, timeout_s: float = CLOSE_S_MAX) -> None:
-        """Write what waits, for ``timeout_s`` at most, and close all connections. May be called again."""
+        """Write what waits, for ``timeout_s`` at most, and close all connections. May be called again.
+
+        Cancelled: all is closed at once.
+        """
         if self._closed:
             return
         self._closed = True
-        if self._sender is not None:
-            if timeout_s > 0:
-                try:
-                    async with asyncio.timeout(timeout_s):
-                        await self._sender.drain()
-                except TimeoutError:
-                    pass
-            self._sender.end(IllegalState("the producer was closed before the record was written"))
-        await self._rules.close()
-        await self._metadata.close()
-        await self._network.close()
+        async with contextlib.AsyncExitStack() as ending:  # each of these, in the order from the last
+            ending.push_async_callback(self._network.close)
+            ending.push_async_callback(self._metadata.close)
+            ending.push_async_callback(self._rules.close)
+            if self._sender is not None:
+                unwritten = IllegalState("the producer was closed before the record was written")
+                ending.callback(self._sender.end, unwritten)
+                if timeout_s > 0:
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(timeout_s):
+                            await self._sender.drain()
 
     async def send(
         self,

@@ -70,9 +70,9 @@ class Rebalances:
         return True
 
     async def leave(self, fetcher: Fetcher | None) -> None:
-        """Give the partitions up, and leave the group."""
-        await cancelled(self._joining)
-        self._joining = None
+        """Give the partitions up, and leave the group. Raises what the listener raises."""
+        joining, self._joining = self._joining, None
+        await cancelled(joining)
         if self.topics:
             if fetcher is not None:
                 await self._revoke(fetcher)

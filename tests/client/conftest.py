@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.client.opened import Opened
 from tests.harness.node_faults import NodeFaults
 from tests.harness.nodes import NO_QUOTA, Nodes, revive, running
 
@@ -61,3 +62,8 @@ def nodes(shared_cluster: Nodes | None) -> Nodes:
     if FAULTS:
         pytest.skip("it kills nodes itself")
     return revive(shared_cluster)
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> Opened:
+    return Opened(monkeypatch)

@@ -2,8 +2,6 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
-from typing import Any
 
 import pytest
 
@@ -12,39 +10,13 @@ from fencepost.cluster.brokers import Brokers
 from fencepost.cluster.target import Target
 from fencepost.settings.config import Address
 from fencepost.wire.client import ControllerClient
-from fencepost.wire.connection import Connection, NotConnected
+from fencepost.wire.connection import NotConnected
 from fencepost.wire.k03_metadata import METADATA, Metadata
 from tests import skipping_loop
+from tests.client.opened import Opened
 from tests.client.scripted import ScriptedCluster
 
 EVERY_TOPIC = Metadata(None, allow_auto_topic_creation=False)
-
-
-class Opened:
-    """Every connection that was opened; ``then`` runs before its client gets the next one."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.connections: list[Connection] = []
-        self.then: Callable[[], Awaitable[None]] | None = None
-        opening = Connection.open
-
-        async def opened(*address: Any, **options: Any) -> Connection:
-            connection = await opening(*address, **options)
-            self.connections.append(connection)
-            if self.then is not None:
-                await self.then()
-            return connection
-
-        monkeypatch.setattr(Connection, "open", opened)
-
-    @property
-    def still_open(self) -> int:
-        return sum(each.is_open for each in self.connections)
-
-
-@pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> Opened:
-    return Opened(monkeypatch)
 
 
 def test_calls_to_brokers_that_overlap_open_one_connection(opened: Opened) -> None:

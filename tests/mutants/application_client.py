@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 PRODUCER: Final = "tests/client/test_producer.py::"
 ANY_FAULTS: Final = PRODUCER + "test_any_faults_in_any_order_leave_each_record_once_in_order"
 TRANSACTIONS: Final = "tests/client/test_transactions.py::"
+CLOSING: Final = "tests/client/test_closing.py::"
 FETCHED: Final = "tests/client/test_fetched_records.py::"
 STATES: Final = "client/transactions.py"
 SENDER: Final = "client/sender.py"
@@ -135,5 +136,37 @@ APPLICATION_CLIENT: Final = (
         "        self.adds_partitions = self._network.uses_transactions_v2 and self._is_fresh\n",
         "        self.adds_partitions = self._network.uses_transactions_v2\n",
         (TRANSACTIONS + "test_the_protocol_is_chosen_for_each_transaction",),
+    ),
+    Mutant(
+        "client-closed-in-part",
+        "a consumer whose listener raises while it closes sends no heartbeat any more",
+        "client/consumer.py",
+        "                ending.callback(self._membership.end_heartbeats)\n",
+        "",
+        (CLOSING + "test_a_listener_that_fails_when_the_consumer_closes",),
+    ),
+    Mutant(
+        "client-closed-after-what-opens",
+        "a network that is closed has no open connection, also if the close is cancelled",
+        "client/network.py",
+        "        self._closed = True\n        for connection in (",
+        "        self._closed = True\n        await asyncio.sleep(0)\n        for connection in (",
+        (CLOSING + "test_a_close_that_is_cancelled_after_any_step[answered-working_producer]",),
+    ),
+    Mutant(
+        "client-admin-closed-in-part",
+        "an administrator's client that is cancelled while it starts has no open connection",
+        "client/admin.py",
+        "        except BaseException:\n            await self.close()\n            raise\n",
+        "        except Exception:\n            await self.close()\n            raise\n",
+        (CLOSING + "test_a_start_that_is_cancelled_after_any_step[Admin]",),
+    ),
+    Mutant(
+        "client-producer-closed-in-part",
+        "a producer whose close is cancelled ends what waits, and closes",
+        "client/producer.py",
+        "                ending.callback(self._sender.end, unwritten)\n",
+        "",
+        (CLOSING + "test_what_waits_in_a_producer_whose_close_is_cancelled",),
     ),
 )
