@@ -15,7 +15,7 @@ FAST_TESTS := $(PYTEST) -q -m "not slow" -n auto $(FILE_BY_FILE)
 # Else pytest compiles every test at each start, in each worker: six seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help docs kit-corpus kit-faults demo demo-upgrade demo-audit demo-late-endtxn audit-kafka audit-faults zookeeper up test test-clients test-upgrade test-audit test-audit-spark test-audit-embedded audit-spark bench-audit-cluster test-dual-write test-client-kafka test-client-faults test-rebalances namespaces rolling-changes login-storm count-guards count-digests check lint types imports fast bench bench-kafka bench-transactions-kafka bench-cleaning-kafka bench-start simulate storms sweep mutants rows clean
+.PHONY: help docs kit-corpus kit-faults demo demo-upgrade demo-audit demo-late-endtxn audit-kafka audit-faults zookeeper up test test-clients test-upgrade test-audit test-audit-spark test-audit-embedded audit-spark bench-audit-cluster test-dual-write test-client-kafka test-client-faults test-rebalances namespaces rolling-changes login-storm count-guards count-digests count-start check lint types imports fast bench bench-kafka bench-transactions-kafka bench-cleaning-kafka bench-start simulate storms sweep mutants rows clean
 .DELETE_ON_ERROR:
 
 help:
@@ -43,6 +43,7 @@ help:
 	@echo "make login-storm  a thousand failed logins a second beside clients that work (ARGS='--rate 500 --seconds 30')"
 	@echo "make count-guards  the instructions of a transaction in a node, without an authorizer and with one; needs valgrind"
 	@echo "make count-digests  how much more CPU time nodes take for digests of their images, under two loads"
+	@echo "make count-start  CPU time of a start with 1,000,000 rows, beside lmdb.verify of the same file"
 	@echo "make test-dual-write  rows and records, both or neither: 1,000 kills with SQLite, 100 with PostgreSQL"
 	@echo "make test-upgrade  the upgrade from ZooKeeper, on real ensembles, and beside Apache Kafka 3.9, which Maven fetches once"
 	@echo "make bench      allocations, transactions and offsets per second; groups; time without a leader"
@@ -180,6 +181,9 @@ count-guards: $(READY)
 
 count-digests: $(READY)
 	@$(BIN)/python -m tests.processes.digest_cost $(ARGS)
+
+count-start: $(READY)
+	@$(BIN)/python -m tests.processes.start_cost $(ARGS)
 
 SECONDS ?= 300
 
