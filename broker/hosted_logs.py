@@ -30,6 +30,7 @@ from crc32c import crc32c
 from fencepost.records.named_errors import named
 from fencepost.settings.node_identity import id_text, parse_id
 from fencepost.snapshots.flushes import replace_file, sync_path
+from fencepost.snapshots.reads import read_if_there
 
 HOSTED_LOGS: Final = "hosted-logs"
 PAST_LINES_MAX: Final = 1_000  # beside as many as there are logs
@@ -74,9 +75,8 @@ class HostedLogs:
         Raises OSError.
         """
         self._logs.clear()
-        try:
-            raw = self._file.read_bytes()
-        except FileNotFoundError:
+        raw = read_if_there(self._file)
+        if raw is None:
             return 0
         *lines, torn = raw.split(b"\n")
         unread = past = unchecked = 0

@@ -36,6 +36,7 @@ from fencepost.controller.authorization import ANONYMOUS
 from fencepost.controller.brokers import Endpoint, Feature, RegisterBroker
 from fencepost.controller.features import SUPPORTED
 from fencepost.records.invariant import InvariantViolation
+from fencepost.records.named_errors import sentence
 from fencepost.records.types import BrokerId, ProducerId
 from fencepost.settings.config import NodeConfig
 from fencepost.settings.config_values import SECURITY_PROTOCOLS
@@ -287,6 +288,8 @@ class Broker:
             self._log.error("broker_refused", exit_code=reason.exit_code, reason=reason.message)
         else:
             reason = ExitReason(EXIT_FAILED, f"a task of the broker ended by itself: {error!r}")
+            if isinstance(error, OSError) and error.filename is not None:
+                reason, error = ExitReason(EXIT_FAILED, sentence(error)), None
             self._log.error("broker_task_failed", reason=reason.message, exc_info=error)
         if not self.fatal.done():
             self.fatal.set_result(reason)

@@ -1,6 +1,5 @@
 """``fencepost node``: one node in the foreground."""
 
-import os
 import shutil
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import click
 from fencepost.cli.node_config import read_config
 from fencepost.cluster.console import Failed, WrongUsage
 from fencepost.node.main import run_node
+from fencepost.records.named_errors import sentence
 from fencepost.settings.config import ConfigError
 from fencepost.settings.node_identity import StorageError, read_identity, require_identity
 from fencepost.snapshots.reader import STORE
@@ -31,16 +31,9 @@ def node(file: Path) -> int:
     except (StoreInUse, StorageError) as error:
         raise Failed(str(error)) from error
     except OSError as error:  # such as a port that is in use
-        raise Failed(_sentence(error)) from error
+        raise Failed(sentence(error)) from error
     except STORE_FAILURES as error:
         raise Failed(_of_the_store(config.directory / STORE, error)) from error
-
-
-def _sentence(error: OSError) -> str:
-    """What could not be done, with the file that it was about."""
-    if error.filename is None or error.strerror is None:
-        return str(error)
-    return f"{os.fsdecode(error.filename)} cannot be used: {error.strerror.lower()}"
 
 
 def _of_the_store(store: Path, error: Exception) -> str:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from fencepost.cluster.console import Unreadable, WrongUsage
+from fencepost.records.named_errors import why
 from fencepost.settings.config import ConfigError, NodeConfig
 from fencepost.settings.properties import parse_properties
 from fencepost.wire.setting_files import SettingFileError, require_private
@@ -20,4 +21,4 @@ def read_config(file: Path) -> NodeConfig:
     except ConfigError as error:
         raise WrongUsage(str(error)) from error
     except (OSError, UnicodeDecodeError) as error:
-        raise Unreadable(f"{file}: {error}") from error
+        raise Unreadable(f"{file}: {why(error)}") from error

@@ -34,6 +34,7 @@ from fencepost.records.types import BrokerId
 from fencepost.settings.config import PLAINTEXT, ConfigError, NodeConfig
 from fencepost.settings.credentials import Credentials, read_credentials
 from fencepost.settings.log_file import keep_rotating
+from fencepost.settings.log_lines import LogLines
 from fencepost.settings.node_clock import NodeClock, machine_reader, watch_clock
 from fencepost.settings.node_identity import (
     Identity,
@@ -55,6 +56,7 @@ from fencepost.wire.stalls import Stalls, Watch
 if TYPE_CHECKING:
     from fencepost.bridge.live_port import LivePort
 
+STDERR: Final = 2  # the descriptor: what stands for it in Python may be another file
 INTERRUPTED: Final = 130
 """Exit status after Ctrl-C."""
 
@@ -206,6 +208,7 @@ def open_log(config: NodeConfig) -> FilteringBoundLogger:
     renderer: structlog.typing.Processor = structlog.processors.JSONRenderer()
     if config.log_format == "console":
         renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=0, sort_keys=False)
+    lines = LogLines(STDERR)
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
@@ -214,10 +217,11 @@ def open_log(config: NodeConfig) -> FilteringBoundLogger:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[config.log_level]),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=lambda *names: lines,
         cache_logger_on_first_use=True,
     )
     log: FilteringBoundLogger = structlog.get_logger().bind(node_id=config.node_id)
+    lines.on_lost = lambda count, reason: log.warning("log_lines_lost", lines=count, reason=reason)
     return log
 
 

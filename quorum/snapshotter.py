@@ -21,6 +21,7 @@ from fencepost.quorum.voter import Voter
 from fencepost.records.types import LogIndex, NodeId
 from fencepost.snapshots import snapshot
 from fencepost.snapshots.flushes import NotFlushed
+from fencepost.snapshots.reads import read_bytes
 from fencepost.snapshots.snapshot import CorruptSnapshot, Manifest
 from fencepost.snapshots.sums import SealBroken, require_sealed
 from fencepost.wire.limited_log import LimitedLog
@@ -215,7 +216,7 @@ class Snapshotter:
             return
         self._transfers[peer] = Transfer(manifest, directory, sorted(manifest.files), self._clock())
         self._needed[peer, manifest.name] = (manifest.raft_index, self._needed_until())
-        raw = (directory / "manifest").read_bytes()
+        raw = read_bytes(directory / "manifest")
         self._log.info("snapshot_sending", to=peer, snapshot=directory.name)
         self._voter.answer(peer, SnapshotBegin(self._voter.raft.term, manifest.name, raw))
 

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 from structlog.typing import FilteringBoundLogger
 
+from fencepost.records.named_errors import naming
 from fencepost.settings.durable_file import write_durably
 from fencepost.settings.node_identity import Identity, id_text
 from fencepost.snapshots.store import Store
@@ -36,7 +37,7 @@ def read_beside(directory: Path) -> Beside:
     """Of a node's directory. Raises OSError."""
     file = directory / STARTS_FILE
     try:
-        with open(file, "rb") as stream:
+        with naming(file), open(file, "rb") as stream:
             raw = stream.read(FILE_BYTES_MAX)
     except FileNotFoundError:
         return Beside("", 0)

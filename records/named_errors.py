@@ -20,6 +20,21 @@ def naming(path: object) -> Iterator[None]:
         raise
 
 
+def why(error: Exception) -> str:
+    """What it says, beside a path that is said already."""
+    return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+
+
+def sentence(error: OSError) -> str:
+    """What cannot be used, and why, in a line."""
+    path = error.filename
+    if path is None or error.strerror is None:
+        return str(error)
+    if isinstance(path, bytes):
+        path = path.decode(errors="surrogateescape")
+    return f"{path} cannot be used: {error.strerror.lower()}"
+
+
 def described(error: BaseException) -> str:
     """Its kind and what it says; ``repr`` of an OSError leaves out the path."""
     return f"{type(error).__name__}: {error}"

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
+from fencepost.records.named_errors import naming, why
 from fencepost.settings.durable_file import write_durably
 
 META_PROPERTIES: Final = "meta.properties"
@@ -41,10 +42,10 @@ class Properties(NamedTuple):
 def read_properties(directory: Path) -> Properties:
     """What the file says. Raises ValueError, OSError."""
     content, wrong = _read(directory / META_PROPERTIES), ""
-    copy = _read_copy(directory / COPY)
+    copy, copy_is = _read_copy(directory / COPY)
     if _is_checked(content):
         if not _is_checked(copy):
-            wrong = f"{COPY} is not as it was written: {META_PROPERTIES} counts"
+            wrong = f"{COPY} {copy_is}: {META_PROPERTIES} counts"
     elif _CHECK.encode() in content:
         wrong = f"{META_PROPERTIES} is not as it was written, by its line {_CHECK.rstrip('=')}"
         if not _is_checked(copy):
@@ -62,19 +63,22 @@ def read_bounded(file: Path) -> str:
 
 
 def _read(file: Path) -> bytes:
-    with file.open("rb") as stream:
+    with naming(file), file.open("rb") as stream:
         content = stream.read(FILE_BYTES_MAX + 1)
     if len(content) > FILE_BYTES_MAX:
         raise ValueError(f"{file.name} is larger than {FILE_BYTES_MAX} bytes")
     return content
 
 
-def _read_copy(file: Path) -> bytes:
-    """Of a copy that is not there, or cannot be read, nothing."""
+def _read_copy(file: Path) -> tuple[bytes, str]:
+    """Nothing of a copy that cannot be read; and what is to be said of one that is of no use."""
+    changed = "is not as it was written"
     try:
-        return _read(file)
-    except (OSError, ValueError):
-        return b""
+        return _read(file), changed
+    except (FileNotFoundError, ValueError):
+        return b"", changed
+    except OSError as error:
+        return b"", f"cannot be read ({why(error).lower()})"
 
 
 def _checked(content: str) -> str:

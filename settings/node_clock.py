@@ -20,6 +20,7 @@ import structlog
 from structlog.typing import FilteringBoundLogger
 
 from fencepost.controller.clocks import JUMP_MS, KeptClock, Reading, TrustedClock
+from fencepost.records.named_errors import naming
 from fencepost.settings.durable_file import write_durably
 
 CLOCK: Final = "clock.json"
@@ -65,7 +66,7 @@ def read_kept(directory: Path) -> KeptClock | None:
     """What the node's last process kept; None if none has. Raises DamagedClock, OSError."""
     file = directory / CLOCK
     try:
-        with open(file, "rb") as stream:
+        with naming(file), open(file, "rb") as stream:
             raw = stream.read(FILE_BYTES_MAX)
     except FileNotFoundError:
         return None

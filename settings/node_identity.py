@@ -30,6 +30,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from fencepost.records.levels import LEVEL_MAX
+from fencepost.records.named_errors import why
 from fencepost.records.schema import UserScramCredentialRecord
 from fencepost.records.types import NodeId
 from fencepost.settings.born_users import read_users, written_user
@@ -249,7 +250,7 @@ def read_identity(path: Path) -> Identity:
     except KeyError as missing:
         raise NotFormatted(f"{file}: {missing.args[0]} is missing") from None
     except (OSError, ValueError) as error:
-        raise NotFormatted(f"{file}: {error}") from error
+        raise NotFormatted(f"{file}: {why(error)}") from error
 
 
 def require_identity(path: Path, found: Identity, *, cluster_id: str | None, node_id: NodeId) -> None:
@@ -277,9 +278,10 @@ def _bootstrap(file: Path, *, has_store: bool) -> tuple[_Bootstrap, str]:
         return _read_bootstrap(file), ""
     except (OSError, ValueError) as error:
         if has_store:
-            return (None, 0, ()), f"{file}: {error}"
+            return (None, 0, ()), f"{file}: {why(error)}"
         raise NotFormatted(
-            f"{file}: {error}. It is the same in the directory of each first voter: copy it from another one"
+            f"{file}: {why(error)}. It is the same in the directory of each first voter: copy it from "
+            "another one"
         ) from error
 
 

@@ -19,6 +19,7 @@ from fencepost.records.types import Offset, Term
 from fencepost.records.whole_batches import first_whole
 from fencepost.snapshots.checksums import Owner, forget_sums, torn_sums
 from fencepost.snapshots.flushes import replace_file, sync_path
+from fencepost.snapshots.reads import read_bytes
 from fencepost.snapshots.segments import (
     HOLES_FILE,
     HOLES_MAX,
@@ -129,7 +130,7 @@ class ArchiveRecovery:
         later = self.segments[number + 1 :]
         if not isinstance(error, TornTail) or any(each.path.stat().st_size for each in later):
             return False
-        return first_whole(self.segments[number].path.read_bytes(), position, end) is None
+        return first_whole(read_bytes(self.segments[number].path), position, end) is None
 
     def _keep(self, number: int, position: int, offset: Offset, reason: str) -> None:
         """Leave a segment as it is: nothing is appended to it any more."""

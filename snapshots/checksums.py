@@ -25,6 +25,7 @@ from crc32c import crc32c
 from fencepost.records.types import Offset
 from fencepost.snapshots.file_sums import NOT_SUMMED, Summed, read_sum
 from fencepost.snapshots.flushes import replace_file, sync_path
+from fencepost.snapshots.reads import read_if_there
 
 SUFFIX: Final = ".checksums"
 VERSION: Final = 2
@@ -109,9 +110,8 @@ def read_content(path: Path, base: int) -> Content:
 
 def is_torn(segment: Path) -> bool:
     """The file is there, and its checksum is wrong. Raises OSError."""
-    try:
-        raw = sums_path(segment).read_bytes()
-    except FileNotFoundError:
+    raw = read_if_there(sums_path(segment))
+    if raw is None:
         return False
     content, crc = raw[: -_CRC.size], raw[-_CRC.size :]
     return len(crc) < _CRC.size or _CRC.unpack(crc)[0] != crc32c(content)

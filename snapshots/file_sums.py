@@ -6,6 +6,8 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
+from fencepost.records.named_errors import naming
+
 _PIECE_BYTES: Final = 1024 * 1024
 
 
@@ -29,7 +31,7 @@ def read_sum(path: Path, before: Summed, size: int, pace: Callable[[int], None] 
     ``pace`` is called after each piece that is read, with its bytes. Raises OSError.
     """
     at, crc = before if before.size <= size else NOT_SUMMED
-    with path.open("rb") as file:
+    with naming(path), path.open("rb") as file:
         file.seek(at)
         while at < size and (piece := file.read(min(_PIECE_BYTES, size - at))):
             crc = crc32c(piece, crc)

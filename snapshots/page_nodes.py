@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from fencepost.records.invariant import CorruptData
+from fencepost.records.named_errors import naming
 
 HEADER: Final = 16
 NODE: Final = 8
@@ -82,7 +83,7 @@ def require_whole_pages(file: Path) -> dict[bytes, int]:
 
     Returns how many entries each table has, by its name.
     """
-    with file.open("rb") as stream:
+    with naming(file), file.open("rb") as stream:
         pages = _Pages(stream.fileno())
         earlier, newest = sorted((pages.meta(0), pages.meta(1)), key=lambda meta: meta.transaction)
         _require_newest(newest, earlier, pages)

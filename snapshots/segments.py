@@ -28,9 +28,11 @@ from fencepost.records.batch import BatchHeader, batch_header, checked_header
 from fencepost.records.batch_layout import HEADER_BYTES
 from fencepost.records.blank_check import checked_text, with_check
 from fencepost.records.invariant import CorruptData
+from fencepost.records.named_errors import naming
 from fencepost.records.types import Log, Offset, Term
 from fencepost.snapshots.checksums import Owner, read_content, sums_path
 from fencepost.snapshots.file_sums import NOT_SUMMED, read_sum
+from fencepost.snapshots.reads import read_if_there
 
 LOG_START: Final = Offset(0)
 EPOCH_MIN: Final = Term(0)
@@ -211,7 +213,7 @@ def scan_segment(
     """
     expected = segment.base
     position = 0
-    with segment.path.open("rb", buffering=READ_AHEAD_BYTES) as file:
+    with naming(segment.path), segment.path.open("rb", buffering=READ_AHEAD_BYTES) as file:
         while head := file.read(HEADER_BYTES):
             try:
                 header = _header(head)
@@ -265,9 +267,8 @@ def load_holes(directory: Path) -> tuple[Hole, ...]:
     Raises   CorruptData naming the file: it is replaced whole, so it is never torn.
     """
     path = directory / HOLES_FILE
-    try:
-        raw = path.read_bytes()
-    except FileNotFoundError:
+    raw = read_if_there(path)
+    if raw is None:
         return ()
     try:
         stored = msgspec.json.decode(checked_text(raw), type=_HolesFile)

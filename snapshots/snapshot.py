@@ -42,7 +42,7 @@ from fencepost.records.control import KRaftVersion, SnapshotFooter, SnapshotHead
 from fencepost.records.frame import decode_frame, encode_frame
 from fencepost.records.invariant import CorruptData
 from fencepost.records.levels import LEVEL_MAX, LevelTooHigh
-from fencepost.records.named_errors import naming
+from fencepost.records.named_errors import naming, why
 from fencepost.records.schema import (
     AllocateProducerIdsRecord,
     BrokerEndpoint,
@@ -54,6 +54,7 @@ from fencepost.records.schema import (
 from fencepost.records.types import ImageVersion, Log, LogIndex, NodeId, Offset, Term
 from fencepost.snapshots.flushes import flush, sync_path
 from fencepost.snapshots.reader import Reader, digest_of
+from fencepost.snapshots.reads import read_bytes
 from fencepost.snapshots.rows import Row
 
 FORMAT: Final = 1
@@ -197,7 +198,7 @@ def verify(directory: Path) -> Manifest:
             with open(directory / name, "rb") as stream:
                 found = hashlib.file_digest(stream, "sha256").hexdigest()
         except OSError as error:
-            raise CorruptSnapshot(f"{directory / name}: cannot be read: {error}") from error
+            raise CorruptSnapshot(f"{directory / name}: cannot be read: {why(error)}") from error
         actual = (directory / name).stat().st_size
         if (actual, found) != (size, sha256):
             raise CorruptSnapshot(
@@ -218,7 +219,7 @@ def load(directory: Path) -> tuple[Manifest, list[Row]]:
 
 def read_rows(path: Path) -> Iterator[Row]:
     """Inverse of the state file's writing. Raises CorruptSnapshot."""
-    raw = path.read_bytes()
+    raw = read_bytes(path)
     position = 0
     while position < len(raw):
         size = int.from_bytes(raw[position : position + 4], "big")
@@ -236,7 +237,7 @@ def read_manifest(directory: Path) -> Manifest:
         with open(path, "rb") as stream:
             raw = stream.read(MANIFEST_BYTES_MAX)
     except OSError as error:
-        raise CorruptSnapshot(f"{path}: cannot be read: {error}") from error
+        raise CorruptSnapshot(f"{path}: cannot be read: {why(error)}") from error
     return decode_manifest(raw, str(path))
 
 
@@ -270,7 +271,7 @@ def set_aside(directory: Path) -> Path:
 
 def checkpoint_records(path: Path) -> Iterator[MetadataRecord]:
     """The metadata records of a checkpoint file. Raises CorruptData."""
-    for batch in iter_batches(path.read_bytes()):
+    for batch in iter_batches(read_bytes(path)):
         if batch.is_control:
             continue
         for record in batch.records:

@@ -82,6 +82,7 @@ class Store:
         self.image_db = env.open_db(b"image")
         self._txn: lmdb.Transaction | None = None
         self.dirty = False
+        self._failure: lmdb.Error | None = None
         self.around_flush: AbstractContextManager[None] = nullcontext()
         """Entered for each flush: who measures the loop takes the time of flushes apart."""
         self.sums_db = env.open_db(b"sums")
@@ -120,8 +121,10 @@ class Store:
 
     @property
     def txn(self) -> lmdb.Transaction:
-        """The open write transaction; opened when there is none."""
+        """The open write transaction; opened when there is none. Raises what a commit raised, ever after."""
         if self._txn is None:
+            if self._failure is not None:
+                raise self._failure
             self._txn = self.env.begin(write=True)
         return self._txn
 
@@ -216,7 +219,10 @@ class Store:
         return self.commit()
 
     def commit(self) -> bool:
-        """Commit and sync what was written, without what was applied since the image was last saved."""
+        """Commit and sync what was written, without what was applied since the image was last saved.
+
+        Raises lmdb.Error: nothing is committed any more, and each use of the store raises the same.
+        """
         if not self.dirty:
             return False
         if self._must_seal and self.rows_sum is not None:
@@ -224,8 +230,12 @@ class Store:
             for name in (SEAL, SEAL_COPY):
                 self.txn.put(name.encode(), seal, db=self.meta_db)
         self._must_seal = False
-        with self.around_flush, self._naming():
-            self.txn.commit()
+        try:
+            with self.around_flush, self._naming():
+                self.txn.commit()
+        except lmdb.Error as error:
+            self._failure, self._txn = error, None
+            raise
         self._txn = None
         self.dirty = False
         return True

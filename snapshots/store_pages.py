@@ -18,6 +18,7 @@ from typing import Final
 from lmdb import verify
 
 from fencepost.records.invariant import CorruptData
+from fencepost.records.named_errors import naming
 from fencepost.snapshots.page_nodes import require_whole_pages
 from fencepost.snapshots.reader import is_written
 from fencepost.snapshots.sums import StoreDamaged
@@ -41,7 +42,9 @@ def require_sound_pages(directory: Path) -> None:
         return
     file = directory / "data.mdb"
     try:
-        found = [each for each in _problems(str(directory)) if not any(map(each.__contains__, _PASSED_OVER))]
+        with naming(file):
+            problems = _problems(str(directory))
+        found = [each for each in problems if not any(map(each.__contains__, _PASSED_OVER))]
         if not found:
             _require_own(require_whole_pages(file))
     except (verify.VerifyError, CorruptData, struct.error) as error:

@@ -16,6 +16,7 @@ from fencepost.broker.log.shapes import NO_EPOCH, NO_OFFSET, EpochEnd
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset, Term
 from fencepost.snapshots.flushes import replace_file
+from fencepost.snapshots.reads import read_bytes
 
 EPOCHS_FILE: Final = "leader-epoch-checkpoint"
 PARTITION_FILE: Final = "partition.metadata"
@@ -32,7 +33,7 @@ class LeaderEpochs:
     def load(self) -> bool:
         """Read the file. False: there is none, or it is no use; nothing is known then."""
         try:
-            self._starts = _parse(self._path.read_text("ascii"))
+            self._starts = _parse(read_bytes(self._path).decode("ascii"))
         except (FileNotFoundError, CorruptData, ValueError):
             self._starts = []
             return False
@@ -135,7 +136,7 @@ def load_topic_id(directory: Path) -> UUID | None:
     """
     path = directory / PARTITION_FILE
     try:
-        lines = dict(line.split(": ") for line in path.read_text("ascii").splitlines() if line)
+        lines = dict(line.split(": ") for line in read_bytes(path).decode("ascii").splitlines() if line)
         raw = base64.urlsafe_b64decode(lines["topic_id"] + "==")
         if lines["version"] != "0":
             raise CorruptData(f"{path}: version {lines['version']}, expected 0")

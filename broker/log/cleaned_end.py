@@ -17,6 +17,7 @@ from crc32c import crc32c
 
 from fencepost.records.types import Offset
 from fencepost.snapshots.flushes import replace_file
+from fencepost.snapshots.reads import read_if_there
 from fencepost.snapshots.segments import LOG_START, list_segments
 
 CLEANED_FILE: Final = "cleaned.metadata"
@@ -36,8 +37,8 @@ class CleanedEnd(NamedTuple):
 
 def read_cleaned_end(directory: Path) -> CleanedEnd:
     """What the files of a log say; offset 0: no cleaner was here. Nothing is changed. Raises OSError."""
-    file = _content(directory / CLEANED_FILE)
-    copy = _content(directory / COPY)  # read last: it is written first
+    file = read_if_there(directory / CLEANED_FILE)
+    copy = read_if_there(directory / COPY)  # read last: it is written first
     if file is None and copy is None:
         return CleanedEnd(LOG_START, is_as_written=True)
     checked = _of_copy(copy)
@@ -104,10 +105,3 @@ def _offset(form: re.Pattern[bytes], content: bytes | None) -> Offset | None:
     """What a file of that form says."""
     matched = form.fullmatch(content or b"")
     return None if matched is None else Offset(int(matched[1]))
-
-
-def _content(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return None

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from fencepost.records.named_errors import naming
+from fencepost.records.named_errors import named, naming
 from fencepost.snapshots.file_sums import NOT_SUMMED, read_sum
 
 OFFSET_ENTRY: Final = struct.Struct(">ii")
@@ -56,7 +56,7 @@ class IndexFile:
     def __getitem__(self, number: int) -> Entry:
         """The entry of that number, from 0. Raises struct.error if the file is shorter."""
         size = self._entry.size
-        return self._entry.unpack(os.pread(self.open(), size, number * size))
+        return self._entry.unpack(self._bytes_at(number * size, size))
 
     def append(self, *entry: int) -> None:
         """Write one more entry. Raises OSError, also if a part of it was written."""
@@ -97,11 +97,12 @@ class IndexFile:
         size = self._entry.size
         for number in range(first, end, _READ_ENTRIES):
             length = min(_READ_ENTRIES, end - number) * size
-            yield from self._entry.iter_unpack(os.pread(self.open(), length, number * size))
+            yield from self._entry.iter_unpack(self._bytes_at(number * size, length))
 
     def cut(self, count: int) -> None:
         """Keep the first ``count`` entries, compared with their sum before; a part of an entry goes too."""
-        os.ftruncate(self.open(), count * self._entry.size)
+        with naming(self.path):
+            os.ftruncate(self.open(), count * self._entry.size)
         self.refresh()
         self.sum = read_sum(self.path, NOT_SUMMED, self.size)
 
@@ -123,6 +124,13 @@ class IndexFile:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+    def _bytes_at(self, position: int, size: int) -> bytes:
+        try:
+            return os.pread(self.open(), size, position)
+        except OSError as error:
+            named(error, self.path)
+            raise
 
     def open(self) -> int:
         """The descriptor of the file."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.records.named_errors import naming
+from fencepost.snapshots.reads import read_bytes
 
 LOCK_FILE: Final = ".lock"
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
@@ -35,7 +36,7 @@ class LogDirectory:
                 f"{directory}: its logs are open in another process; stop that one first"
             ) from error
         self._boot_id = _boot_id()
-        written = self._path.read_bytes().strip()
+        written = read_bytes(self._path).strip()
         self.machine_went_down = not self._boot_id or written != self._boot_id
         """Since a process had the logs open, or that is not known: what was not flushed may be lost."""
 

@@ -25,6 +25,7 @@ from crc32c import crc32c
 from fencepost.broker.log.offset_checkpoint import decode_offsets, encode_offsets
 from fencepost.records.types import Offset
 from fencepost.snapshots.flushes import replace_file
+from fencepost.snapshots.reads import read_if_there
 from fencepost.snapshots.segments import LOG_START
 
 LOG_STARTS: Final = "log-start-offset-checkpoint"
@@ -101,7 +102,7 @@ class LogStarts:
 
 def read_starts(directory: Path) -> Starts:
     """What the files of a log directory say; nothing is changed. Raises OSError."""
-    file, copy = _content(directory / LOG_STARTS), _content(directory / COPY)
+    file, copy = read_if_there(directory / LOG_STARTS), read_if_there(directory / COPY)
     if file == copy and (file is None or _is_checked(file)):
         return Starts({} if file is None else _starts(file), "", is_as_written=True)
     if file is not None and CHECK[:1].encode() not in file:
@@ -135,10 +136,3 @@ def _starts(content: bytes) -> dict[str, Offset]:
 def _is_checked(content: bytes) -> bool:
     """Its checksum is right: it is what it would be written as."""
     return content == encode_starts(_starts(content))
-
-
-def _content(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return None

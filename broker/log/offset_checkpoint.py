@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from fencepost.records.types import Offset
 from fencepost.snapshots.flushes import replace_file
+from fencepost.snapshots.reads import read_if_there
 
 CLEANER_FILE: Final = "cleaner-offset-checkpoint"
 """Up to where each compacted log of the directory is clean."""
@@ -28,10 +29,8 @@ class Offsets(NamedTuple):
 
 def load_offsets(path: Path) -> Offsets:
     """What the file says; nothing if there is none. Raises OSError."""
-    try:
-        return decode_offsets(path.read_bytes())
-    except FileNotFoundError:
-        return Offsets({})
+    raw = read_if_there(path)
+    return Offsets({}) if raw is None else decode_offsets(raw)
 
 
 def save_offsets(path: Path, offsets: Mapping[str, Offset]) -> None:

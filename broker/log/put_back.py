@@ -58,7 +58,7 @@ def proven(damage: Damage, epochs: LeaderEpochs | None) -> Changed | None:
     if not path.exists() or known.size < position + HEADER_BYTES or path.stat().st_size < known.size:
         return None
     before = read_sum(path, NOT_SUMMED, position)
-    with path.open("rb") as file:
+    with naming(path), path.open("rb") as file:
         file.seek(position)
         raw = file.read(BATCH_BYTES_MAX)
     for name, value in _as_it_must_have_been(damage, raw, epochs):

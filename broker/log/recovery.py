@@ -39,6 +39,7 @@ from fencepost.records.types import Offset, ProducerId
 from fencepost.snapshots import checksums
 from fencepost.snapshots.checksums import Owner
 from fencepost.snapshots.flushes import sync_path
+from fencepost.snapshots.reads import read_bytes
 from fencepost.snapshots.segments import LOG_START, list_segments
 
 _Table = dict[ProducerId, Producer]
@@ -239,7 +240,7 @@ def _snapshot_before(log: Recovered, offset: Offset) -> tuple[Offset, _Table]:
     for candidate in reversed(log.snapshots):
         if log.segments[0].base <= candidate <= offset:
             try:
-                return candidate, decode_producers(snapshot_path(log.directory, candidate).read_bytes())
+                return candidate, decode_producers(read_bytes(snapshot_path(log.directory, candidate)))
             except CorruptData:
                 continue
     return log.segments[0].base, {}

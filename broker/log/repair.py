@@ -30,6 +30,7 @@ from fencepost.broker.log.swaps import changed_swaps
 from fencepost.broker.log.unchecked import header_in_place
 from fencepost.records.batch import BatchHeader
 from fencepost.records.invariant import CorruptData
+from fencepost.records.named_errors import naming
 from fencepost.records.types import Offset, Term
 from fencepost.snapshots.checksums import SUFFIX as SUMS
 from fencepost.snapshots.checksums import Owner, forget_sums, is_as_summed, load_sums, torn_sums
@@ -142,7 +143,7 @@ def cut(damage: Damage, *, deleted_before: Offset = LOG_START) -> None:
     if kept_base == base:
         forget_sums(damage.segment)
         if damage.segment.exists():
-            with damage.segment.open("r+b") as file:
+            with naming(damage.segment), damage.segment.open("r+b") as file:
                 file.truncate(damage.position)
             sync_path(damage.segment)
             for suffix in _INDEXES:

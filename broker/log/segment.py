@@ -24,7 +24,7 @@ from fencepost.broker.log.shapes import NO_TIMESTAMP
 from fencepost.records.batch import BatchHeader, Buffer
 from fencepost.records.batch_layout import HEADER_BYTES, LENGTH_COUNTS_FROM, field, fields_of
 from fencepost.records.invariant import CorruptData, invariant
-from fencepost.records.named_errors import named
+from fencepost.records.named_errors import named, naming
 from fencepost.records.types import Offset, Term
 from fencepost.snapshots.checksums import SegmentSums, forget_sums, load_sums, sums_path
 from fencepost.snapshots.file_sums import NOT_SUMMED
@@ -195,7 +195,7 @@ class Segment:
 
         With them comes the offset after the last; None if ``limit`` is reached.
         """
-        content = os.pread(self._open(), max(0, min(bytes_max, limit - position)), position)
+        content = self._read_at(position, max(0, min(bytes_max, limit - position)))
         if position + len(content) == limit:
             return content, None
         whole, end = self._whole(content, position)
@@ -219,12 +219,12 @@ class Segment:
             end = Offset(base_offset + delta + 1)
             at += size
         if end < 0 < at:  # the indexed batch itself is cut short: its predecessor ends where it begins
-            end = Offset(_BASE_OFFSET.unpack(os.pread(self._open(), _BASE_OFFSET.size, position + at))[0])
+            end = Offset(_BASE_OFFSET.unpack(self._read_at(position + at, _BASE_OFFSET.size))[0])
         return at, end
 
     def bytes_at(self, position: int, size: int) -> bytes:
         """Bytes as they lie there; fewer at the end."""
-        return os.pread(self._open(), size, position)
+        return self._read_at(position, size)
 
     def walk(self, position: int = 0) -> Iterator[Placed]:
         """Every batch from ``position`` on, by its header. Raises CorruptData: it leads nowhere."""
@@ -232,7 +232,7 @@ class Segment:
         while position < self.size:
             at = position - chunk_at
             if at + HEADER_BYTES > len(chunk):
-                chunk = os.pread(self._open(), min(_WALK_BYTES, self.size - position), position)
+                chunk = self._read_at(position, min(_WALK_BYTES, self.size - position))
                 chunk_at, at = position, 0
                 if len(chunk) < HEADER_BYTES:
                     raise CorruptData(f"{self.path}, position {position}: {len(chunk)} bytes of a header")
@@ -260,7 +260,8 @@ class Segment:
         """Keep the first ``position`` bytes of the batches."""
         invariant(position <= self.size, "a segment is cut where it is not", position=position)
         forget_sums(self.path)
-        os.ftruncate(self._open(), position)
+        with naming(self.path):
+            os.ftruncate(self._open(), position)
         self.size, self._first_ms = position, None
         if self.sum.size > position:
             self.sum = NOT_SUMMED
@@ -315,6 +316,13 @@ class Segment:
         self.max_timestamp_ms = last[0] if last is not None else NO_TIMESTAMP
         self._newest_offset = Offset(self.base + (last[1] if last is not None else 0))
         self._unindexed_bytes = 0
+
+    def _read_at(self, position: int, size: int) -> bytes:
+        try:
+            return os.pread(self._open(), size, position)
+        except OSError as error:
+            named(error, self.path)
+            raise
 
     def _open(self) -> int:
         if self._descriptor < 0:

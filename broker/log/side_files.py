@@ -20,6 +20,7 @@ from fencepost.broker.log.sound_snapshot import from_offset, read_sound
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset
 from fencepost.snapshots.checksums import MADE_AGAIN, is_torn, load_sums, sums_path
+from fencepost.snapshots.reads import read_bytes
 
 
 def changed_side_files(
@@ -46,7 +47,7 @@ def _snapshots(directory: Path, segments: Sequence[Segment]) -> Iterator[str]:
             if offset == offsets[-1]:
                 read_sound(directory, offset, from_offset(segments, offset))
             else:
-                decode_producers(path.read_bytes())
+                decode_producers(read_bytes(path))
         except CorruptData as error:
             yield f"{path.name}: {error}"
 

@@ -14,6 +14,7 @@ from fencepost.broker.log.segment import Segment
 from fencepost.broker.log.segment_sums import are_batches_changed, is_other_snapshot
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset, ProducerId
+from fencepost.snapshots.reads import read_bytes
 
 
 def read_sound(directory: Path, offset: Offset, segments: Sequence[Segment]) -> dict[ProducerId, Producer]:
@@ -22,7 +23,7 @@ def read_sound(directory: Path, offset: Offset, segments: Sequence[Segment]) -> 
     segments   that with ``offset``, and all behind it.
     Raises     CorruptData: it is not what was written there. OSError.
     """
-    raw = snapshot_path(directory, offset).read_bytes()
+    raw = read_bytes(snapshot_path(directory, offset))
     if is_other_snapshot([each.path for each in segments], offset, raw):
         raise CorruptData("other producers than were written last, by the last segment's checksums")
     table = decode_producers(raw)

@@ -19,6 +19,7 @@ from fencepost.records.batch import decode_batch
 from fencepost.records.end_marker import end_marker
 from fencepost.records.transaction_log import TopicPartitions
 from fencepost.records.types import ImageVersion, Offset, ProducerId, Term
+from fencepost.snapshots.reads import read_bytes
 from fencepost.snapshots.segments import ArchiveReader, StoredBatch
 
 
@@ -86,7 +87,7 @@ class Traces:
         topic, _, index = folder.name.rpartition("-")
         self._leader_epochs[topic, int(index)] = max(Term(0), epoch)
         newest = max(snapshots_in(folder), default=None)
-        table = {} if newest is None else decode_producers(snapshot_path(folder, newest).read_bytes())
+        table = {} if newest is None else decode_producers(read_bytes(snapshot_path(folder, newest)))
         for producer_id, state in sorted(table.items()):
             self._producer(producer_id, state.epoch)
             self._marker_version = max(self._marker_version, state.marker_version)

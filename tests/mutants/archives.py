@@ -195,7 +195,7 @@ ARCHIVES: Final = (
         "archive-length-believed",
         "whole batches behind a length that grew prove that it is no torn tail",
         "snapshots/archive_recovery.py",
-        "        return first_whole(self.segments[number].path.read_bytes(), position, end) is None\n",
+        "        return first_whole(read_bytes(self.segments[number].path), position, end) is None\n",
         "        return True\n",
         (TESTS + "test_a_length_that_grew_is_no_torn_tail",),
     ),

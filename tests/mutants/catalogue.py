@@ -36,6 +36,7 @@ from tests.mutants.doors import DOORS
 from tests.mutants.driver import DRIVER
 from tests.mutants.epochs import EPOCHS
 from tests.mutants.explain import EXPLAIN
+from tests.mutants.failing_files import FAILING_FILES
 from tests.mutants.group_clients import GROUP_CLIENTS
 from tests.mutants.group_holes import GROUP_HOLES
 from tests.mutants.group_init import GROUP_INIT
@@ -106,6 +107,7 @@ MUTANTS: Final = (
     *ROW_RANGES,
     *DIGESTS,
     *DISKS,
+    *FAILING_FILES,
     *ARCHIVES,
     *DOORS,
     *CONTAINERS,

@@ -80,8 +80,8 @@ DAMAGE: Final = (
         "damage-boot-remembered-too-early",
         "a start that is killed while it recovers leaves the next one the same excuse",
         "broker/log/log_directory.py",
-        "        written = self._path.read_bytes().strip()\n",
-        "        written = self._path.read_bytes().strip()\n        self.remember()\n",
+        "        written = read_bytes(self._path).strip()\n",
+        "        written = read_bytes(self._path).strip()\n        self.remember()\n",
         (REMEMBERED,),
     ),
     Mutant(

@@ -310,8 +310,8 @@ VERIFIED: Final = (
     Mutant(
         "start-sentence-without-its-file",
         "a start that fails names the file",
-        "cli/node.py",
-        '    return f"{os.fsdecode(error.filename)} cannot be used: {error.strerror.lower()}"\n',
+        "records/named_errors.py",
+        '    return f"{path} cannot be used: {error.strerror.lower()}"\n',
         "    return error.strerror\n",
         ("tests/cli/test_node_start.py::test_one_sentence",),
     ),

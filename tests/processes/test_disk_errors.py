@@ -1,14 +1,16 @@
 """ENOSPC and EIO in real nodes, at the calls and files that seeds draw: see disk_errors.py.
 
-More of them   .venv/bin/python -m tests.processes.disk_errors --seeds 200
+More of them   .venv/bin/python -m tests.processes.disk_errors --seeds 200, and with --at-start
 """
 
+import errno
+import os
 import shutil
 from collections.abc import Iterator
 
 import pytest
 
-from tests.processes.disk_errors import Fault, Trial, trial
+from tests.processes.disk_errors import LOG, Fault, Trial, trial
 
 pytestmark = [
     pytest.mark.slow,
@@ -17,6 +19,9 @@ pytestmark = [
 
 SEEDS = (203, 204, 210, 211, 225, 228, 229, 235)
 """An index, the archive, the archive at a start, the store, files of new topics, snapshots."""
+
+SEEDS_AT_START = (400, 481, 494)
+"""Reading which logs are hosted, flushing the store, reading it."""
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +33,34 @@ def tried(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
 @pytest.mark.parametrize("seed", SEEDS, ids="seed-{}".format)
 def test_a_call_that_fails_loses_nothing_and_is_named(tried: Trial, seed: int) -> None:
     assert tried.run(Fault.of(seed))
+
+
+@pytest.mark.parametrize("seed", SEEDS_AT_START, ids="seed-{}".format)
+def test_a_call_that_fails_while_a_node_starts_loses_nothing_and_is_named(tried: Trial, seed: int) -> None:
+    assert not tried.run(Fault.of(seed, at_start=True)).startswith("not reached")
+
+
+def test_nodes_whose_logs_cannot_be_written_elect_and_serve(tried: Trial) -> None:
+    nodes = tried.nodes
+    old = nodes.leader()
+    marks = {each: nodes.log_size(each) for each in nodes.node_ids}
+    for each in nodes.node_ids:
+        tried.faults[each].arm("write", f"/{LOG}", errno.ENOSPC)
+    try:
+        nodes.kill(old)
+        led = nodes.leader()
+        tried.logged("unwritten", old)
+        tried.start(old)
+        assert nodes.leader() == led
+        tried.given_out(old)
+        assert all(faults.hits for faults in tried.faults.values())
+    finally:
+        for each in nodes.node_ids:
+            tried.faults[each].disarm()
+    tried.logged("written", old)
+    (lost,) = (each for each in nodes.events(led, since=marks[led]) if each["event"] == "log_lines_lost")
+    assert lost["lines"] > 1
+    assert lost["reason"] == os.strerror(errno.ENOSPC)
 
 
 def test_cases_fail_calls(tried: Trial) -> None:
