@@ -40,6 +40,7 @@ from fencepost.quorum.port import Decide, R, Reply, Task, Ts, Work, name_of
 from fencepost.quorum.raft_log import FOLLOWER
 from fencepost.quorum.replica import Replica
 from fencepost.quorum.replica_config import ReplicaConfig
+from fencepost.quorum.succession import FULL
 from fencepost.records.types import NodeId
 from fencepost.snapshots.row_ranges import RowsChanged
 from fencepost.snapshots.store import HALTING
@@ -166,10 +167,7 @@ class Driver:
     def submit(
         self, decide: Decide[R], reply: Reply[R], *, deferrable: bool = False, closing: Closing | None = None
     ) -> Obligations:
-        """Decide as active controller, and reply when it is applied; see Proposer.submit.
-
-        While the disk is full the active controller refuses: StorageFull.
-        """
+        """Decide as active controller, reply when it is applied; see Proposer. Full disk: StorageFull."""
         proposer = self.replica.proposer
         if self.disk_full or self.stopped:
             if self.stopped:
@@ -352,6 +350,8 @@ class Driver:
             self.disk_full = full
             event = "disk_full" if full else "disk_has_room"
             self._log.error(event, free_bytes=free_bytes, needed_bytes=self._disk_free_bytes_min)
+        if full:
+            self.replica.succession.give_way(FULL)
         self._timers(service.sweep for service in self.services)
 
     def _timers(self, calls: Iterable[Callable[[int], None]]) -> None:

@@ -1,12 +1,14 @@
-"""How a leader hands leadership over: at a clean stop, on request, and once when a decision fails.
+"""How a leader hands leadership over: at a clean stop, on request, and where it cannot serve and another may.
 
 A failed decision may be the fault of this node's own state, which another node's state does not share. So the
-first one of a leadership hands over, unless this node did so within the last hour.
+first one of a leadership hands over, unless this node did so within the last hour. A full disk may be this
+node's alone: so does a leader without room, once a minute, as the others may have none either.
 
 As in the Raft thesis (3.10) the leader proposes no more, and requests that a voter which holds the whole log
 campaigns at once. If none took over within a second, it leads on.
 """
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
@@ -18,7 +20,12 @@ from fencepost.quorum.raft_log import FOLLOWER, RaftLog
 from fencepost.records.types import NodeId
 
 YIELD_S_MAX: Final = 1.0  # of trying to hand over, but at a clean stop; then it leads on
+VIOLATED: Final = "a decision failed"
+FULL: Final = "the disk is full"
 YIELD_PERIOD_S: Final = 3600.0  # between two hand-overs for failed decisions
+FULL_PERIOD_S: Final = 60.0  # and for a full disk
+
+_PERIODS_S: Final = {VIOLATED: YIELD_PERIOD_S, FULL: FULL_PERIOD_S}
 
 
 class Succession:
@@ -44,7 +51,7 @@ class Succession:
         self._leaving = False
         self._successor: NodeId | None = None  # who is to lead, if that was requested
         self._yields_until_s: float | None = None
-        self._yielded_s: float | None = None
+        self._yielded_s: dict[str, float] = {}  # by reason
 
     def leave(self) -> bool:
         """Hand over and do not propose any more. True once the request to a voter is sent, or none is needed.
@@ -64,17 +71,20 @@ class Succession:
         self._successor, self._yields_until_s = to, self._clock() + YIELD_S_MAX
         self._log.info("leadership_hand_over_begun", reason="requested", to=to, term=self._raft.term)
 
-    def _violated(self) -> None:
+    def give_way(self, reason: str) -> None:
+        """Hand over to any voter, unless that was tried lately for the same reason; see ``move``."""
         now = self._clock()
-        if self._peers and (self._yielded_s is None or now - self._yielded_s >= YIELD_PERIOD_S):
-            self._yielded_s, self._yields_until_s, self._successor = now, now + YIELD_S_MAX, None
-            self._log.warning("leadership_hand_over_begun", reason="a decision failed", term=self._raft.term)
+        since_s = now - self._yielded_s.get(reason, -math.inf)
+        if self._raft.is_leader and self._peers and since_s >= _PERIODS_S[reason]:
+            self._yielded_s[reason], self._yields_until_s = now, now + YIELD_S_MAX
+            self._successor = None
+            self._log.warning("leadership_hand_over_begun", reason=reason, term=self._raft.term)
 
     def maintain(self) -> None:
         """Go on handing over, if that is under way; lead on if no voter is ready to take over in time."""
         if self._proposer.violated:
             self._proposer.violated = False
-            self._violated()
+            self.give_way(VIOLATED)
         if self._yields_until_s is None:
             return
         if self._raft.is_leader and self._clock() < self._yields_until_s:

@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 QUARANTINED: Final = "tests/coordinator/test_quarantine.py::"
 MARKER_SLICES: Final = "tests/broker/test_marker_slices.py::"
 SENDER: Final = "tests/coordinator/test_marker_sender.py::"
+FULL_DISKS: Final = "tests/simulation/test_full_disks.py::"
 MOVED: Final = "tests/quorum/test_move_leader.py::"
 SCRUBBED: Final = "tests/quorum/test_scrubbed_images.py::"
 WIRE_ISOLATED: Final = "tests/wire/test_isolation.py::"
@@ -114,9 +115,25 @@ ISOLATION: Final = (
         "hands-over-at-each-violation",
         "a node hands leadership over for a violation once an hour",
         "quorum/succession.py",
-        "        if self._peers and (self._yielded_s is None or now - self._yielded_s >= YIELD_PERIOD_S):",
+        "        if self._raft.is_leader and self._peers and since_s >= _PERIODS_S[reason]:",
         "        if self._peers:",
         (ISOLATED + "test_the_first_violation_of_a_leadership_hands_it_over_and_no_second_within_the_hour",),
+    ),
+    Mutant(
+        "full-and-leads",
+        "a leader whose disk is full gives way to a voter that has room",
+        "node/driver.py",
+        "            self.replica.succession.give_way(FULL)\n",
+        "            pass\n",
+        (FULL_DISKS + "test_a_leader_without_room_gives_way_to_one_that_has_some",),
+    ),
+    Mutant(
+        "full-and-gives-way-for-ever",
+        "voters that have no room give way once a minute each",
+        "quorum/succession.py",
+        "FULL_PERIOD_S: Final = 60.0 ",
+        "FULL_PERIOD_S: Final = 0.0 ",
+        (FULL_DISKS + "test_a_coordinator_without_room_says_15_until_there_is_room",),
     ),
     Mutant(
         "moves-to-any",
@@ -133,8 +150,8 @@ ISOLATION: Final = (
         "yields-to-one",
         "a leader that hands over for a violation takes any voter",
         "quorum/succession.py",
-        "            self._yielded_s, self._yields_until_s, self._successor = now, now + YIELD_S_MAX, None\n",
-        "            self._yielded_s, self._yields_until_s = now, now + YIELD_S_MAX\n",
+        "            self._successor = None\n",
+        "            pass\n",
         (MOVED + "test_a_violation_takes_any_voter_whichever_was_named_before",),
     ),
     Mutant(
