@@ -1,8 +1,9 @@
-"""Reading small files whole: what cannot be read is named, which the system does for opening alone."""
+"""Reading files: what cannot be read is named, which the system does for opening alone."""
 
+import os
 from pathlib import Path
 
-from fencepost.records.named_errors import naming
+from fencepost.records.named_errors import named, naming
 
 
 def read_bytes(path: Path) -> bytes:
@@ -17,3 +18,12 @@ def read_if_there(path: Path) -> bytes | None:
         return read_bytes(path)
     except FileNotFoundError:
         return None
+
+
+def read_at(descriptor: int, size: int, position: int, path: Path) -> bytes:
+    """Bytes of an open file, fewer at its end. Raises OSError that says the path."""
+    try:
+        return os.pread(descriptor, size, position)
+    except OSError as error:
+        named(error, path)
+        raise

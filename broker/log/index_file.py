@@ -17,8 +17,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from fencepost.records.named_errors import named, naming
+from fencepost.records.named_errors import naming
 from fencepost.snapshots.file_sums import NOT_SUMMED, read_sum
+from fencepost.snapshots.reads import read_at
 
 OFFSET_ENTRY: Final = struct.Struct(">ii")
 TIME_ENTRY: Final = struct.Struct(">qi")
@@ -56,7 +57,7 @@ class IndexFile:
     def __getitem__(self, number: int) -> Entry:
         """The entry of that number, from 0. Raises struct.error if the file is shorter."""
         size = self._entry.size
-        return self._entry.unpack(self._bytes_at(number * size, size))
+        return self._entry.unpack(read_at(self.open(), size, number * size, self.path))
 
     def append(self, *entry: int) -> None:
         """Write one more entry. Raises OSError, also if a part of it was written."""
@@ -97,7 +98,7 @@ class IndexFile:
         size = self._entry.size
         for number in range(first, end, _READ_ENTRIES):
             length = min(_READ_ENTRIES, end - number) * size
-            yield from self._entry.iter_unpack(self._bytes_at(number * size, length))
+            yield from self._entry.iter_unpack(read_at(self.open(), length, number * size, self.path))
 
     def cut(self, count: int) -> None:
         """Keep the first ``count`` entries, compared with their sum before; a part of an entry goes too."""
@@ -124,13 +125,6 @@ class IndexFile:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
-
-    def _bytes_at(self, position: int, size: int) -> bytes:
-        try:
-            return os.pread(self.open(), size, position)
-        except OSError as error:
-            named(error, self.path)
-            raise
 
     def open(self) -> int:
         """The descriptor of the file."""

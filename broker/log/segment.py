@@ -29,6 +29,7 @@ from fencepost.records.types import Offset, Term
 from fencepost.snapshots.checksums import SegmentSums, forget_sums, load_sums, sums_path
 from fencepost.snapshots.file_sums import NOT_SUMMED
 from fencepost.snapshots.flushes import sync_path
+from fencepost.snapshots.reads import read_at
 
 SUFFIXES: Final = (".log", *INDEX_SUFFIXES)
 RELATIVE_OFFSET_MAX: Final = 2**31 - 1
@@ -318,11 +319,7 @@ class Segment:
         self._unindexed_bytes = 0
 
     def _read_at(self, position: int, size: int) -> bytes:
-        try:
-            return os.pread(self._open(), size, position)
-        except OSError as error:
-            named(error, self.path)
-            raise
+        return read_at(self._open(), size, position, self.path)
 
     def _open(self) -> int:
         if self._descriptor < 0:

@@ -5,6 +5,7 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 LINES: Final = "tests/settings/test_log_lines.py::"
+READS: Final = "tests/broker/log/test_named_reads.py::"
 
 FAILING_FILES: Final = (
     Mutant(
@@ -48,19 +49,11 @@ FAILING_FILES: Final = (
         ("tests/snapshots/test_reads.py::test_a_file_that_opens_and_cannot_be_read_is_named[read_bytes]",),
     ),
     Mutant(
-        "failing-unread-batches-unnamed",
-        "the segment whose batches cannot be read is named",
-        "broker/log/segment.py",
-        "            named(error, self.path)\n            raise\n\n    def _open",
-        "            raise\n\n    def _open",
-        ("tests/broker/log/test_named_reads.py::test_batches",),
-    ),
-    Mutant(
-        "failing-unread-index-unnamed",
-        "the index that cannot be read is named",
-        "broker/log/index_file.py",
-        "            named(error, self.path)\n",
-        "            pass\n",
-        ("tests/broker/log/test_named_reads.py::test_index_entries",),
+        "failing-unread-bytes-unnamed",
+        "the segment, or the index, of which bytes cannot be read is named",
+        "snapshots/reads.py",
+        "        named(error, path)\n",
+        "        pass\n",
+        (READS + "test_batches", READS + "test_index_entries"),
     ),
 )
